@@ -53,6 +53,7 @@ _COMPARED = (
 _OWN_CLUSTER = (
     "conformance/clusters/test_api_server_alone.py",
     "conformance/clusters/test_dead_clusters.py",
+    "conformance/clusters/test_nodes.py",
     "conformance/explore/test_explore.py",
     "conformance/runs/test_coverage_of_programs.py",
     "conformance/runs/test_programs_without_isolation.py",

@@ -70,8 +70,8 @@ VERBS = {
         "port_forward",
         "url",
         "kubectl",
-        "kubeconfig_for",
     ),
+    "Other users": ("as_user", "as_service_account", "kubeconfig_for"),
     "Charts": (
         "helm_install",
         "helm_upgrade",

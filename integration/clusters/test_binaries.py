@@ -20,7 +20,9 @@ from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters import ClusterRequest, binaries
 from pytest_kwait.clusters.binaries import BinariesProvider, find_assets
+from pytest_kwait.clusters.node_table import NodeTable
 from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.simulator.protocol.nodes import EmbeddedNode
 from pytest_kwait.testing import FakeClock
 from tests.clusters.fake_binaries import write
 
@@ -187,7 +189,8 @@ def test_the_end_of_a_program_is_reported_to_waits(tmp_path: Path, temporary: Pa
 
 
 def with_controllers(folder: Path, clock: Clock | None = None) -> BinariesProvider:
-    request = ClusterRequest(assets=folder, controllers=True)
+    nodes = NodeTable((EmbeddedNode("gpu", {"pool": "gpu"}), EmbeddedNode("plain")))
+    request = ClusterRequest(assets=folder, controllers=True, nodes=nodes)
     return BinariesProvider(request) if clock is None else BinariesProvider(request, clock=clock)
 
 
@@ -214,7 +217,7 @@ def test_controllers_schedule_and_run_pods(tmp_path: Path, temporary: Path) -> N
     cluster = with_controllers(write(tmp_path / "bin", server="embedded")).start()
     try:
         assert (cluster.has_controllers, cluster.time_scale) == (True, 1.0)
-        assert cluster.nodes == ("kwait-node-1", "kwait-node-2")
+        assert cluster.nodes == ("gpu", "plain")
         log = (cluster.kubeconfig.parent / "kube-apiserver.log").read_text()
         assert "--disable-admission-plugins" not in log
         assert "--service-cluster-ip-range=10.0.0.0/16 " in log

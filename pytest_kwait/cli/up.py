@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument, parse_path
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
+from pytest_kwait.clusters.node_table import NodeTable, nodes_of, read_requested_nodes
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
 from pytest_kwait.simulator import find_isolation_refusal
 from pytest_kwait.simulator.protocol.egress import read_egress_list
 from pytest_kwait.simulator.protocol.image_mapping import parse_image_mapping
+from pytest_kwait.simulator.protocol.nodes import count_nodes
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from pytest_kwait.simulator.protocol.static_users import (
     TokenFileError,
@@ -31,13 +33,14 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
+    from pytest_kwait.clusters.node_table import RequestedNodes
     from pytest_kwait.simulator.protocol.options import CommandFlag
     from pytest_kwait.suite.config.options import SettingDefinition
 
 _DEFAULTS = EmbeddedOptions()
-_MAX_NODES = 5000
 _SIZE_OPTIONS = ("nodes", "api_only")
 _SETTINGS: dict[str, SettingDefinition[Any]] = {
+    "nodes": EmbeddedSettings.nodes,
     "timing": EmbeddedSettings.timing,
     "api_only": EmbeddedSettings.api_only,
     "images": EmbeddedSettings.image,
@@ -90,13 +93,16 @@ def _add_setting(
     elif isinstance(setting.kind, tuple):
         values = {"choices": setting.kind, "default": setting.default}
         help_text += " (default: %(default)s)"
+    elif setting.metavar:
+        values = {"metavar": setting.metavar, "default": setting.default}
+        help_text += " (default: %(default)s)"
     flag = "--" + setting.name.replace("_", "-")
     target.add_argument(flag, dest=name, help=help_text, **values)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Start the cluster; end it with Ctrl-C, or leave it running with `--detach`."""
-    _check_range("--nodes", arguments.nodes, 1, _MAX_NODES)
+    arguments.nodes = read_requested_nodes(arguments.nodes, "nodes", "--nodes")
     _check_range("--port", arguments.port, 0, 65535)
     outside = _exposure_warning(arguments.address)
     contexts = _context_users(arguments)
@@ -149,7 +155,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read_options(arguments: argparse.Namespace) -> EmbeddedOptions:
     return EmbeddedOptions(
-        nodes=arguments.nodes,
+        nodes=nodes_of(arguments.nodes),
         api_only=arguments.api_only,
         timing=arguments.timing,
         port=arguments.port,
@@ -189,7 +195,7 @@ def _context_users(arguments: argparse.Namespace) -> list[str]:
 def _print_cluster(running: StateFile, arguments: argparse.Namespace, contexts: list[str]) -> None:
     target = read_kubeconfig(running.kubeconfig).target()
     end = shlex.join(("kwait", "down", "--kubeconfig", str(running.kubeconfig)))
-    size = "1 node" if arguments.nodes == 1 else f"{arguments.nodes} nodes"
+    size = _describe_nodes(arguments.nodes)
     if arguments.api_only:
         size = "an API server alone"
     how = end if arguments.detach else "Ctrl-C"
@@ -198,9 +204,17 @@ def _print_cluster(running: StateFile, arguments: argparse.Namespace, contexts: 
         file=sys.stderr,
         flush=True,
     )
+    if isinstance(arguments.nodes, NodeTable) and arguments.nodes.note:
+        print(arguments.nodes.note, file=sys.stderr, flush=True)
     if contexts:
         print(f"further contexts: {', '.join(contexts)}", file=sys.stderr, flush=True)
     print(f"export KUBECONFIG={shlex.quote(str(running.kubeconfig))}", flush=True)
+
+
+def _describe_nodes(nodes: RequestedNodes) -> str:
+    count = count_nodes(nodes_of(nodes))
+    names = f" ({nodes})" if isinstance(nodes, NodeTable) else ""
+    return f"1 node{names}" if count == 1 else f"{count} nodes{names}"
 
 
 def _exposure_warning(address: str) -> str:

@@ -145,6 +145,8 @@ class ApiSession:
     Arguments of a call override them.
     """
 
+    _base: ApiSession | None = None
+
     def __init__(self, client: ApiClient | CertificateClient, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
         self.transport = Transport(client, clock, self.record_headers)
@@ -163,6 +165,21 @@ class ApiSession:
                 session = ApiSession(client)
                 setattr(client, _ATTRIBUTE, session)
             return session
+
+    @property
+    def base(self) -> ApiSession:
+        """The session of the user who acts as another here; this one for the kubeconfig's own.
+
+        It reads what a failed wait shows, and removes what the other user has created.
+        """
+        return self._base or self
+
+    def base_on(self, other: ApiSession) -> None:
+        """Let another session of the same server be the base, and share its settings."""
+        self._base = other.base
+        self.clock = other.clock
+        self.time_budget = other.time_budget
+        self.default_options = other.default_options
 
     def record_headers(self, headers: Mapping[str, str]) -> None:
         """Record how the cluster is unlike a real one, which sends neither header."""

@@ -38,6 +38,11 @@ _LONGEST_CONNECT = 3600.0
 """Seconds for connecting to a server, of which the system itself gives up after two minutes."""
 
 
+def encode_header(text: str) -> str:
+    """Return a text whose characters are the bytes of its UTF-8, as http.client sends them."""
+    return text.encode().decode("latin-1")
+
+
 def pin_settings(configuration: Any, settings: Mapping[str, Any]) -> None:
     """Set connection settings of a client, and keep them when its credentials are refreshed.
 
@@ -100,6 +105,8 @@ class Transport:
         self._client = client
         self.clock = clock
         self._on_headers = on_headers
+        self.further_headers: tuple[tuple[str, str], ...] = ()
+        """Names, which may be repeated, and values of headers that each request has too."""
         self._lock = threading.Lock()
         self._credentials = threading.Lock()
         self._source: urllib3.PoolManager | None = None
@@ -254,7 +261,7 @@ class Transport:
         return failure
 
     def headers(self, guard: Guard) -> dict[str, str]:
-        """Return the client's headers, with refreshed credentials."""
+        """Return the client's headers but `further_headers`, with refreshed credentials."""
         headers = {
             str(name).lower(): str(value) for name, value in self._client.default_headers.items()
         }
@@ -319,6 +326,11 @@ class Transport:
             headers["content-type"] = content_type
         else:
             headers.pop("content-type", None)
+        sent: Mapping[str, str] = headers
+        if self.further_headers:
+            sent = urllib3.HTTPHeaderDict(headers)
+            for name, value in self.further_headers:
+                sent.add(name, encode_header(value))
         urlopen, target = self._find_opener(self.url(path, query))
         # Reads are limited by the guard, which is cheaper. Connecting has its own limit, so that an
         # abandoned thread ends.
@@ -330,7 +342,7 @@ class Transport:
                 method,
                 target,
                 body=body,
-                headers=headers,
+                headers=sent,
                 timeout=timeout,
                 retries=False,
                 redirect=False,

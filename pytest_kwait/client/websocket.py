@@ -63,12 +63,12 @@ class ChannelWebSocket:
         self._guard = guard
         self._socket = WebSocket(skip_utf8_validation=True)
         try:
-            headers = transport.headers(guard)
+            headers = [*transport.headers(guard).items(), *transport.further_headers]
             self._connection = transport.dial(path, guard)
             self._socket.connect(  # type: ignore[no-untyped-call]  # websocket-client types it so
                 transport.url(path, query).replace("http", "ws", 1),
                 socket=self._connection.sock,
-                header=[f"{name}: {value}" for name, value in headers.items()],
+                header=[f"{name}: {value}" for name, value in headers],
                 subprotocols=list(protocols),
                 suppress_origin=True,
                 redirect_limit=0,

@@ -21,8 +21,14 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.client.availability import reset_availability
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
-from pytest_kwait.clusters.cluster import Cluster, ClusterRequest, refuse_kubeconfig
+from pytest_kwait.clusters.cluster import (
+    Cluster,
+    ClusterRequest,
+    refuse_kubeconfig,
+    refuse_nodes,
+)
 from pytest_kwait.clusters.kubeconfig import expand_home, read_kubeconfig
+from pytest_kwait.clusters.node_table import nodes_of
 from pytest_kwait.clusters.simulator_process import (
     ProcessMonitor,
     describe_exit,
@@ -30,10 +36,14 @@ from pytest_kwait.clusters.simulator_process import (
 )
 from pytest_kwait.clusters.supervisor import describe
 from pytest_kwait.errors import ClusterError
+from pytest_kwait.simulator.protocol.nodes import count_nodes, node_address
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from pytest_kwait.temp_dir import TempDir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pytest_kwait.simulator.protocol.nodes import Nodes
 
 _PROGRAMS = ("etcd", "kube-apiserver")
 _CONTROLLERS = "controllers"
@@ -54,15 +64,13 @@ _PORTS = range(20000, 30000)
 
 _CONTROLLERS_COMMAND = (sys.executable, "-P", "-m", "pytest_kwait.remote")
 _READY_FILE = "controllers.ready"
+_OPTIONS_FILE = "controllers.json"
 _EGRESS_FILE, _TUNNEL_SOCKET = "egress.json", "tunnel"
 _ETCD_CLIENT, _ETCD_PEER = "unix://etcd:1", "unix://etcd:2"
 """Sockets in the private folder, in which both programs run; they start sooner than with TLS.
 
 etcd wants `host:port` for names.
 """
-_NODE_ADDRESSES = ("172.30.0.2", "172.30.0.3")
-"""The addresses of the embedded cluster's first nodes."""
-
 _SERVICES = "10.0.0.0/24"
 _SERVICES_WITH_CONTROLLERS = "10.0.0.0/16"
 """The range of the embedded cluster, whose DNS server has an address in it."""
@@ -165,7 +173,8 @@ class BinariesProvider:
         environ: the environment; the process's own by default.
 
     Raises:
-        InvalidArgument: a kubeconfig or context is given, or both `api_only` and `controllers`.
+        InvalidArgument: a kubeconfig or context is given, both `api_only` and `controllers`, or
+            nodes without controllers.
         ClusterError: a program is not there.
     """
 
@@ -184,6 +193,9 @@ class BinariesProvider:
         if request.controllers and request.api_only:
             why = "with --kwait-api-only there are none; leave one of both out"
             request.refuse("controllers", why)
+        if not request.controllers:
+            refuse_nodes(request, "there are none without --kwait-controllers")
+        self._nodes = nodes_of(request.nodes) if request.controllers else 0
         self._has_controllers = request.controllers
         self._assets = find_assets(request, os.environ if environ is None else environ)
         self._clock = clock
@@ -201,7 +213,10 @@ class BinariesProvider:
             plane: _ControlPlane | None = None
             try:
                 plane = _ControlPlane(
-                    self._assets, folder.path, has_controllers=self._has_controllers
+                    self._assets,
+                    folder.path,
+                    has_controllers=self._has_controllers,
+                    nodes=self._nodes,
                 )
                 plane.await_ready(Deadline.after(_START_TIMEOUT, self._clock))
                 return BinariesCluster(plane, folder, self._clock)
@@ -226,12 +241,19 @@ class _ControlPlane:
         assets: the programs by name.
         folder: a private folder for their files, which the supervisor removes too.
         has_controllers: whether the embedded cluster's controllers are one of the programs.
+        nodes: the nodes of these controllers.
     """
 
     def __init__(
-        self, assets: Mapping[str, Path], folder: Path, *, has_controllers: bool = False
+        self,
+        assets: Mapping[str, Path],
+        folder: Path,
+        *,
+        has_controllers: bool = False,
+        nodes: Nodes = 0,
     ) -> None:
         self.has_controllers = has_controllers
+        self._nodes = nodes
         self._folder = folder
         self._starter = os.getpid()
         self._port = _free_port()
@@ -350,6 +372,7 @@ class _ControlPlane:
         import trustme
 
         from pytest_kwait.simulator.protocol.kubeconfig import write_kubeconfig
+        from pytest_kwait.simulator.protocol.options_json import write_options
 
         authority = trustme.CA()
         self._write("ca.crt", authority.cert_pem.bytes())
@@ -362,7 +385,11 @@ class _ControlPlane:
             ),
         }
         if self.has_controllers:
-            issued["kubelet"] = authority.issue_cert(*_NODE_ADDRESSES, common_name="kubelet")
+            numbers = range(1, count_nodes(self._nodes) + 1)
+            issued["kubelet"] = authority.issue_cert(
+                *map(node_address, numbers), common_name="kubelet"
+            )
+            self._write(_OPTIONS_FILE, write_options(EmbeddedOptions(nodes=self._nodes)))
             self._write("ca.key", authority.private_key_pem.bytes())
             self._write(_EGRESS_FILE, json.dumps(self._describe_egress()).encode())
         for name, certificate in issued.items():
@@ -450,7 +477,7 @@ class _ControlPlane:
             f"--tls-private-key-file={folder / 'kubelet.key'}",
             f"--cluster-signing-key-file={folder / 'ca.key'}",
             f"--tunnel={folder / _TUNNEL_SOCKET}",
-            f"--nodes={len(_NODE_ADDRESSES)}",
+            f"--options-file={folder / _OPTIONS_FILE}",
             f"--ready-file={folder / _READY_FILE}",
         ]
 

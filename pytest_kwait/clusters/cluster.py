@@ -10,7 +10,6 @@ import json
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ from pytest_kwait.wait import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
     from typing import Any
 
     from kubernetes.client import ApiClient, Configuration
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.faults import Faults, FaultScope
     from pytest_kwait.clusters.images import Images
     from pytest_kwait.clusters.kubeconfig import RestConfig
+    from pytest_kwait.clusters.node_table import RequestedNodes
     from pytest_kwait.clusters.scripted_pods import ScriptedPods
     from pytest_kwait.simulator.protocol.options import RequestedIsolation, Timing
 
@@ -59,6 +60,7 @@ class ClusterRequest:
         timing: the timing of an embedded cluster.
         api_only: whether an embedded cluster is an API server alone.
         isolation: the isolation of programs in the pods of an embedded cluster.
+        nodes: the nodes of an embedded cluster, or of our controllers.
         controllers: whether a control plane of binaries has our controllers, scheduler and nodes.
         run: the name of the run, of which a new cluster's name is made.
         assets: the folder of etcd and kube-apiserver; None to look in the usual places.
@@ -76,6 +78,7 @@ class ClusterRequest:
     timing: Timing = "fast"
     api_only: bool = False
     isolation: RequestedIsolation = "auto"
+    nodes: RequestedNodes = 2
     controllers: bool = False
     run: str = ""
     assets: Path | None = None
@@ -94,7 +97,9 @@ class ClusterRequest:
     def refuse(self, name: str, why: str) -> NoReturn:
         """Raise InvalidArgument for the value of a setting."""
         value = getattr(self, name)
-        text = str(value) if isinstance(value, Path) else value
+        # A path and a table of nodes have a text.
+        is_plain = value is None or isinstance(value, (str, int, tuple))
+        text = value if is_plain else str(value)
         raise InvalidArgument(name, text, why, self.source(name))
 
 
@@ -107,6 +112,16 @@ def refuse_kubeconfig(request: ClusterRequest, title: str) -> None:
     for name in ("kubeconfig", "context"):
         if getattr(request, name) is not None:
             request.refuse(name, f"{title} brings its own; use --kwait-cluster=existing with it")
+
+
+def refuse_nodes(request: ClusterRequest, why: str) -> None:
+    """Refuse an option with nodes where there are none; environment and ini serve other runs too.
+
+    Raises:
+        InvalidArgument: the option is given.
+    """
+    if (request.source("nodes") or "").startswith("option "):
+        request.refuse("nodes", why)
 
 
 class RecordedHistory(NamedTuple):
@@ -296,6 +311,10 @@ class Cluster:
         session.kubectl_args = self._target.kubectl_args
         session.outlook = self.outlook
         session.time_scale = self.time_scale
+        if self._target.impersonation is not None:
+            from pytest_kwait.client.impersonation import impersonate
+
+            impersonate(client, self._target.impersonation)
         return client
 
     def _configuration(self) -> Configuration:
@@ -333,6 +352,28 @@ class Cluster:
         from pytest_kwait.temp_dir import credentials_folder
 
         return credentials_folder()
+
+    def as_other_user(self, target: RestConfig) -> Cluster:
+        """Return this cluster with the credentials of another user.
+
+        What only administrators may request, for example faults, is still requested by this one's.
+
+        Args:
+            target: the context of the other user.
+        """
+        other = Cluster(
+            target,
+            provider=self.provider,
+            time_scale=self.time_scale,
+            has_controllers=self.has_controllers,
+            ends_with_run=self.ends_with_run,
+            clock=self._clock,
+        )
+        other.is_monitored = self.is_monitored
+        other.fault_place = self.fault_place
+        other.artifacts = self.artifacts
+        other._session = self._session
+        return other
 
     def check(self) -> None:
         """Request the server's version with our credentials.

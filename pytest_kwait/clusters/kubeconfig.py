@@ -15,6 +15,7 @@ from pytest_kwait.temp_dir import TempDir
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pytest_kwait.client.impersonation import Impersonation
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """The folder of a pod's credentials."""
@@ -24,6 +25,7 @@ _PATHS = {
     "clusters": ("certificate-authority",),
     "users": ("client-certificate", "client-key", "tokenFile"),
 }
+_IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class RestConfig:
         pinned: whether the context was named, rather than being the file's current one.
         is_static: whether the user's credentials are those of the file; False if a program gives
             them, or if they are renewed.
+        impersonation: the user as whom this one acts; None for itself.
     """
 
     kubeconfig: Path
@@ -48,6 +51,7 @@ class RestConfig:
     token_file: Path | None
     pinned: bool
     is_static: bool = False
+    impersonation: Impersonation | None = None
 
     @property
     def kubectl_args(self) -> tuple[str, ...]:
@@ -122,6 +126,9 @@ class Kubeconfig:
             token_file,
             context is not None,
             is_static=user.keys().isdisjoint(("exec", "auth-provider")),
+            impersonation=_read_impersonation(user, f"{where}: user {context_fields['user']!r}")
+            if user
+            else None,
         )
 
     def select(
@@ -130,6 +137,7 @@ class Kubeconfig:
         *,
         namespace: str = "",
         user: Mapping[str, Any] | None = None,
+        impersonation: Impersonation | None = None,
     ) -> dict[str, Any]:
         """Return the contents of a kubeconfig with one context alone, its current one.
 
@@ -137,6 +145,7 @@ class Kubeconfig:
             context: its name; None for the current one.
             namespace: its namespace; empty for that of this file.
             user: the user's credentials, as in `users`; None for those of this file.
+            impersonation: the user as whom this one acts; None for what the file says.
 
         Raises:
             ClusterError: the context, or its cluster or user, is missing.
@@ -145,6 +154,10 @@ class Kubeconfig:
         fields = dict(_entries_by_name(self.contents, "contexts")[name])
         if namespace:
             fields["namespace"] = namespace
+        if impersonation is not None:
+            own = self._referred(name, "users", fields["user"]) if fields.get("user") else {}
+            user = {key: value for key, value in own.items() if key not in _IMPERSONATION}
+            user |= impersonation.kubeconfig_fields()
         if user is not None:
             fields["user"] = name
         given = {"users": user, "contexts": fields}
@@ -299,6 +312,42 @@ def in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> di
         "users": [{"name": name, "user": {"tokenFile": str(token)}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
     }
+
+
+def _read_impersonation(user: Mapping[str, Any], where: str) -> Impersonation | None:
+    """Return the user as whom a user of a kubeconfig acts; None for itself.
+
+    Source: client-go transport/transport.go New, tools/clientcmd/api/v1/types.go AuthInfo.
+    """
+    given = {key: user[key] for key in _IMPERSONATION if user.get(key)}
+    if not given:
+        return None
+    from pytest_kwait.client.impersonation import Impersonation
+
+    extra = given.get("as-user-extra", {})
+    valid = "as", "as-uid"
+    if not (
+        all(isinstance(given.get(key, ""), str) for key in valid)
+        and _are_texts(given.get("as-groups", []))
+        and isinstance(extra, dict)
+        and all(isinstance(key, str) and _are_texts(values) for key, values in extra.items())
+    ):
+        raise ClusterError(
+            f"{where}: {', '.join(given)} cannot be used: `as` and `as-uid` are texts, `as-groups` "
+            "a list of texts, and `as-user-extra` a mapping of texts to lists of texts"
+        )
+    if "as" not in given:
+        raise ClusterError(f"{where} has {', '.join(given)} without `as`, the user to act as")
+    return Impersonation(
+        given["as"],
+        tuple(given.get("as-groups", ())),
+        given.get("as-uid", ""),
+        {key: tuple(values) for key, values in extra.items()},
+    )
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def _parse(text: str, where: str) -> Mapping[str, Any]:

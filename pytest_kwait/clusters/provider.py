@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_kwait.client.availability import reset_availability
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.clusters.binaries import BinariesProvider
-from pytest_kwait.clusters.cluster import Cluster, ClusterRequest, refuse_kubeconfig
+from pytest_kwait.clusters.cluster import (
+    Cluster,
+    ClusterRequest,
+    refuse_kubeconfig,
+    refuse_nodes,
+)
 from pytest_kwait.clusters.kubeconfig import (
     SERVICE_ACCOUNT,
     Kubeconfig,
@@ -28,6 +33,7 @@ from pytest_kwait.clusters.kubeconfig import (
     standard_paths,
 )
 from pytest_kwait.clusters.local_clusters import K3D, KIND, MINIKUBE, LocalProvider
+from pytest_kwait.clusters.node_table import nodes_of
 from pytest_kwait.clusters.simulator_process import ProcessMonitor, SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
 from pytest_kwait.simulator import find_isolation_refusal
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.kubeconfig import RestConfig
 
 _USED = {
+    "nodes": ("embedded", "binaries"),
     "timing": ("embedded",),
     "api_only": ("embedded", "binaries"),
     "isolation": ("embedded",),
@@ -245,16 +252,21 @@ class EmbeddedProvider:
         """Create the provider for a run.
 
         Raises:
-            InvalidArgument: a kubeconfig or context is given, or an isolation that this machine
-                refuses.
+            InvalidArgument: a kubeconfig or context is given, nodes of an API server alone, or an
+                isolation that this machine refuses.
         """
         refuse_kubeconfig(request, "the embedded cluster")
         refusal = find_isolation_refusal(request.isolation)
         if refusal:
             request.refuse("isolation", refusal)
+        if request.api_only:
+            refuse_nodes(request, "with --kwait-api-only there are none; leave one of both out")
         return cls(
             EmbeddedOptions(
-                timing=request.timing, api_only=request.api_only, isolation=request.isolation
+                nodes=nodes_of(request.nodes),
+                timing=request.timing,
+                api_only=request.api_only,
+                isolation=request.isolation,
             )
         )
 

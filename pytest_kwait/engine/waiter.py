@@ -305,7 +305,7 @@ class _SessionContext(WaitContext):
 
     def learn_secrets(self, max_age: float | None) -> None:
         namespaces = {source.namespace for source in self._condition.sources()}
-        learn_secrets(self._session, namespaces, max_age)
+        learn_secrets(self._session.base, namespaces, max_age)
 
 
 def _prepare(session: ApiSession, condition: Condition, settings: WaitSettings) -> WaitSettings:
@@ -421,7 +421,7 @@ def _make_report(
         if (source.name or (selected and source.selector)) and not source.sink.uids()
     ]
     findings = gather_evidence(
-        session, condition.scope(), () if failed else missing, _find_operated(condition)
+        session.base, condition.scope(), () if failed else missing, _find_operated(condition)
     )
     reason = failed.reason if failed else evaluator.timeline.last
     reason = name_claim_event(reason, findings.claims)

@@ -29,9 +29,9 @@ from pytest_kwait.errors import InvalidArgument, KwaitError
 from pytest_kwait.plugin.failure_list import FailureList
 from pytest_kwait.plugin.failures import (
     Failure,
-    client_of,
     failed_waits_in,
     failure_of,
+    group_by_client,
     headline_of,
     namespaces_of,
     redaction_of,
@@ -571,10 +571,10 @@ class ArtifactCollector:
 
     def _dump(self, item: pytest.Item, folder: ArtifactFolder) -> None:
         """Dump the namespaces of a test, each once, at its first failure."""
-        client = client_of(item)
         dumped = _attempt_of(item).dumped
         names = [name for name in namespaces_of(item) if name not in dumped]
-        if client is None or not names or folder.trouble:
+        groups = group_by_client(item, names)
+        if not groups or not names or folder.trouble:
             return
         dumped.update(names)
         left = time_left(item)
@@ -592,7 +592,9 @@ class ArtifactCollector:
 
         deadline = Deadline.after(limit)
         try:
-            self._dump_namespaces(client, names, folder, deadline)
+            for client, on_its_cluster in groups:
+                if on_its_cluster:
+                    self._dump_namespaces(client, on_its_cluster, folder, deadline)
         except pytest.fail.Exception:
             # pytest-timeout's signal: the test has failed already.
             folder.problem("gathering was cut off by the test's own timeout")

@@ -121,7 +121,7 @@ class Cleanup:
         if cluster.ends_with_run:
             return None
         run = self._run
-        shared = run.source.registration(cluster)
+        shared = run.source_of(cluster).registration(cluster)
         if shared is not None:
             return shared
         # Workers ask at the same time, each in a thread.

@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.config.settings import Settings
 
 _NOT_OF_EMBEDDED = (
-    "controllers", "assets", "cluster_name", "keep_cluster", "node_image", "cluster_config",
-    "cluster_args", "load_image",
+    "nodes", "controllers", "assets", "cluster_name", "keep_cluster", "node_image",
+    "cluster_config", "cluster_args", "load_image",
 )  # fmt: skip
-"""Settings that the embedded cluster refuses as options."""
+"""Settings that the embedded cluster refuses as options, nodes as an API server alone."""
+_WITH_OWN_NODES = ("kind", "k3d", "minikube")
 _ADDED_FIXTURES = ("kwait_images", "kwait_egress")
 """Fixtures whose values are added to the cluster by a fixture of their name with `_`."""
 
@@ -52,12 +53,14 @@ class RunCluster:
         self._config = run.config
         self._settings = run.settings
         self._server: ClusterServer | None = None
-        self._faulty: Any = None
-        """The cluster whose faults end with each test; None before the first one."""
+        self._faulty: list[Any] = []
+        """The clusters whose faults end with each test."""
         self._is_in_header = False
         self._kubeconfig: KubeconfigExport | None = None
-        self._mapped: dict[str, ImageMapping] = {}
-        self._allowed: set[EgressTarget] = set()
+        self._mapped: dict[tuple[str, str], ImageMapping] = {}
+        """By server and pattern."""
+        self._allowed: set[tuple[str, EgressTarget]] = set()
+        """With the server."""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -81,7 +84,7 @@ class RunCluster:
         def show_line(worker: str, line: str) -> None:
             show_worker_status(self._config, worker, line)
 
-        return ClusterServer(self._run.source, registration, show_line)
+        return ClusterServer(self._run.find_source, registration, show_line)
 
     def serve_workers(self, topic: str, reply: Callable[..., dict[str, Any]]) -> None:
         """Answer requests of workers on a topic; the first worker is configured by now."""
@@ -91,10 +94,11 @@ class RunCluster:
     # Last: lines of the plugin that is called last are shown first.
     @pytest.hookimpl(trylast=True)
     def pytest_report_header(self) -> list[str]:
-        """List the cluster, what programs in pods reach, and their isolation."""
+        """List the cluster, its nodes, what programs in pods reach, and their isolation."""
         self._is_in_header = True
         return [
-            _describe_run(self._settings),
+            *self._describe_clusters(),
+            *self._list_nodes(),
             *self._list_egress(),
             *self._list_isolation(),
         ]
@@ -106,7 +110,30 @@ class RunCluster:
         runs_tests = not (option.collectonly or self._config.getoption("showfixtures", False))
         if self._is_in_header or not has_header or not runs_tests:
             return []
-        return [_describe_run(self._settings)]
+        return self._describe_clusters()
+
+    def _describe_clusters(self) -> list[str]:
+        further = ", ".join(map(str, self._settings.clusters))
+        lines = [f"kwait: further clusters, started when a test asks: {further}"] if further else []
+        return [_describe_run(self._settings), *lines]
+
+    def _list_nodes(self) -> list[str]:
+        """Return lines on nodes that were asked for: their names, or why they are not made."""
+        settings = self._settings
+        source = settings.given_source("nodes")
+        if source is None:
+            return []
+        if settings.is_existing or settings.cluster in _WITH_OWN_NODES:
+            return [f"kwait: {source} is not used: the cluster has its own nodes"]
+        is_plain = settings.cluster == "binaries" and not settings.controllers
+        if settings.api_only or is_plain:
+            return [f"kwait: {source} is not used: an API server alone has no nodes"]
+        nodes = settings.nodes
+        is_ours = settings.is_embedded or settings.cluster == "binaries"
+        if isinstance(nodes, int) or not is_ours:  # a plugin's cluster may have them, or not
+            return []
+        notes = [f"kwait: {nodes.note}"] if nodes.note else []
+        return [f"kwait: nodes {nodes}", *notes]
 
     def _list_egress(self) -> list[str]:
         if not self._settings.egress or not self._settings.is_embedded:
@@ -145,8 +172,16 @@ class RunCluster:
                 self._run.source.check()
             except KwaitError as error:
                 raise pytest.UsageError(str(error)) from None
+        self._check_further_clusters()
         if self._settings.export_kubeconfig and self._owns_or_uses_cluster():
             self._export_kubeconfig()
+
+    def _check_further_clusters(self) -> None:
+        for cluster in self._settings.clusters:
+            try:
+                self._run.find_source(cluster.name).check()
+            except KwaitError as error:
+                raise pytest.UsageError(str(error)) from None
 
     def _owns_or_uses_cluster(self) -> bool:
         """Return False for the controller of workers that have clusters of their own."""
@@ -225,8 +260,9 @@ class RunCluster:
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print notes on the cluster, and checks that have not stopped a test."""
-        for line in self._run.source.notes():
-            terminalreporter.line(line if line.startswith(" ") else f"kwait: {line}")
+        for source in self._run.sources or (self._run.source,):
+            for line in source.notes():
+                terminalreporter.line(line if line.startswith(" ") else f"kwait: {line}")
 
     def pytest_unconfigure(self) -> None:
         """Stop the cluster that was started for the run, after the last worker has ended."""
@@ -273,12 +309,14 @@ class RunCluster:
         if images.ignored:
             from pytest_kwait.clusters.images import describe_ignored_images
 
-            self._run.source.add_note(describe_ignored_images(images.ignored, cluster.server))
+            self._run.source_of(cluster).add_note(
+                describe_ignored_images(images.ignored, cluster.server)
+            )
         elif not self._shows_isolation_in_header():
             # A cluster that has ended has no restrictions to report.
             with suppress(KwaitError):
                 for line in images.list_missing_isolation():
-                    self._run.source.add_note(f"programs in pods: {line}")
+                    self._run.source_of(cluster).add_note(f"programs in pods: {line}")
 
     def map_images(self, cluster: Cluster, given: object) -> None:
         """Map the images of a fixture's value; a setting replaces its mapping of the same pattern.
@@ -294,9 +332,9 @@ class RunCluster:
 
         mappings = {mapping.pattern: mapping for mapping in (*read_fixture(given), *settings)}
         for pattern, mapping in mappings.items():
-            if self._mapped.get(pattern) != mapping:
+            if self._mapped.get((cluster.server, pattern)) != mapping:
                 cluster.images.add(mapping)
-                self._mapped[pattern] = mapping
+                self._mapped[cluster.server, pattern] = mapping
 
     @contextmanager
     def allowed_egress(self, cluster: Cluster, given: object) -> Iterator[None]:
@@ -317,7 +355,7 @@ class RunCluster:
                 from pytest_kwait.clusters.egress import describe_ignored_egress
 
                 line = describe_ignored_egress(egress.ignored, cluster.server)
-                self._run.source.add_note(line)
+                self._run.source_of(cluster).add_note(line)
             if egress is not None:
                 egress.close()
 
@@ -333,30 +371,37 @@ class RunCluster:
         from pytest_kwait.clusters.egress import read_egress_fixture
 
         for target in (*read_egress_fixture(given), *settings):
-            if target not in self._allowed:
+            if (cluster.server, target) not in self._allowed:
                 cluster.egress.add(target)
-                self._allowed.add(target)
+                self._allowed.add((cluster.server, target))
 
-    def bind_to_tests(self, cluster: Cluster, artifacts: str) -> None:
+    def bind_to_tests(
+        self, cluster: Cluster, place: Callable[[pytest.Function], tuple[str, Any]]
+    ) -> None:
         """End the faults of `cluster` with each test, and name its artifacts in failures.
 
         Args:
-            artifacts: the folder for artifacts as messages show it; empty for none.
+            place: returns namespace and client of a running test, for its faults.
         """
-        if hasattr(cluster, "fault_place"):  # a conftest may return any object
-            cluster.artifacts = artifacts
-            cluster.fault_place = lambda: _fault_scope(self._config)
-            self._faulty = cluster
+        if not hasattr(cluster, "fault_place"):  # a conftest may return any object
+            return
+        if self._settings.artifacts is not None:
+            from pytest_kwait.plugin.failures import relative_path
+
+            cluster.artifacts = relative_path(self._config, str(self._settings.artifacts))
+        cluster.fault_place = lambda: _fault_scope(self._config, place)
+        self._faulty.append(cluster)
 
     def _undo_faults(self) -> KwaitError | None:
-        """End all faults; errors are reported if the cluster cannot end them by itself."""
-        if self._faulty is None or "faults" not in vars(self._faulty):
-            return None
-        try:
-            self._faulty.faults.undo_all()
-        except KwaitError as error:
-            return error
-        return None
+        """End all faults; errors are reported if a cluster cannot end them by itself."""
+        trouble = None
+        for cluster in self._faulty:
+            if "faults" in vars(cluster):
+                try:
+                    cluster.faults.undo_all()
+                except KwaitError as error:
+                    trouble = error
+        return trouble
 
     def _names_cluster(self) -> bool:
         return any(
@@ -397,7 +442,7 @@ def check_rights(config: pytest.Config, cluster: Cluster) -> None:
     Raises:
         ClusterError: the run's identity lacks a needed right, or another run has its id.
     """
-    missing = run_of(config).source.missing(cluster)
+    missing = run_of(config).source_of(cluster).missing(cluster)
     if missing:
         raise ClusterError(missing)
     from pytest_kwait.plugin.cleanup import registration_of
@@ -446,12 +491,20 @@ def uses_cluster(item: pytest.Item) -> bool:
     )
 
 
-def _fault_scope(config: pytest.Config) -> FaultScope:
+def place_of_test(item: pytest.Function) -> tuple[str, Any]:
+    """Return namespace and client of a test on the run's own cluster."""
+    given: dict[str, Any] = item.funcargs
+    return given.get("kwait_namespace", ""), given.get("kwait_client")
+
+
+def _fault_scope(
+    config: pytest.Config, place: Callable[[pytest.Function], tuple[str, Any]]
+) -> FaultScope:
     from pytest_kwait.clusters.faults import FaultScope
 
     item = running_item(config)
     if not isinstance(item, pytest.Function):
         return FaultScope(alone=False)
     alone = has_marker(item, "serial", "disruptive")
-    given: dict[str, Any] = item.funcargs
-    return FaultScope(given.get("kwait_namespace", ""), given.get("kwait_client"), alone)
+    namespace, client = place(item)
+    return FaultScope(namespace, client, alone)

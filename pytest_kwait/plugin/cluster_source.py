@@ -52,6 +52,9 @@ _HOOK = "pytest_kwait_cluster_providers"
 _MAX_REQUEST_SIZE = 8 * 1024 * 1024
 """Bytes of a request: results of explored tests have reports."""
 
+_FURTHER = "@"
+"""The first character of a request's first word that names a further cluster."""
+
 _MAX_NAME_LENGTH = 300
 _REQUEST_TIMEOUT = 10.0
 """Seconds within which a new connection must send the secret."""
@@ -225,7 +228,11 @@ class _PluginProvider:
 
 
 class ClusterSource(Protocol):
-    """The source of this process's cluster."""
+    """The source of a cluster of the run."""
+
+    @property
+    def started(self) -> Cluster | None:
+        """The cluster, once this process has used it."""
 
     def check(self) -> None:
         """Refuse invalid cluster settings, as far as this process knows them; starts nothing."""
@@ -281,6 +288,7 @@ class OwnedSource:
     Args:
         run: the name of the run.
         plugin_providers: returns the providers of plugins by name.
+        name: the name of a further cluster; empty for the run's own.
     """
 
     def __init__(
@@ -288,8 +296,10 @@ class OwnedSource:
         settings: Settings,
         run: str = "",
         plugin_providers: Callable[[], Mapping[str, ProviderFactory]] = dict,
+        name: str = "",
     ) -> None:
         self._settings = settings
+        self._log_folder = f"cluster-{name}" if name else "cluster"
         self._run = run
         self._plugin_providers = plugin_providers
         self._lock = threading.Lock()
@@ -299,6 +309,11 @@ class OwnedSource:
         self._lack: MissingRights | None = None
         self._readiness: Readiness | None = None
         self._notes: list[str] = []
+
+    @property
+    def started(self) -> Cluster | None:
+        """The cluster, once this process has used it."""
+        return self._cluster
 
     def provider(self) -> Provider:
         """Return the provider of the cluster; nothing is started.
@@ -415,7 +430,7 @@ class OwnedSource:
         if not failed or folder is None:
             return
         try:
-            problem = cluster.export_logs(folder / "cluster")
+            problem = cluster.export_logs(folder / self._log_folder)
         except Exception as error:
             problem = describe_error(error)
         if problem:
@@ -475,20 +490,27 @@ class ControllerConnection:
 
 
 class RemoteSource:
-    """The controller's cluster, requested over a loopback connection.
+    """A cluster of the controller, requested over a loopback connection.
 
     Args:
         port: the controller's port.
         secret: the secret that authenticates this worker.
         worker: the name of this worker.
+        name: the name of a further cluster; empty for the run's own.
     """
 
-    def __init__(self, port: int, secret: str, worker: str = "") -> None:
+    def __init__(self, port: int, secret: str, worker: str = "", name: str = "") -> None:
         self._worker = worker
-        self._request = ControllerConnection(port, secret).request
+        request = ControllerConnection(port, secret).request
+        self._request = partial(request, f"{_FURTHER}{name}") if name else request
         self._cluster: Cluster | None = None
         self._missing = ""
         self._ready = False
+
+    @property
+    def started(self) -> Cluster | None:
+        """The cluster, once this process has used it."""
+        return self._cluster
 
     def check(self) -> None:
         """Do nothing: the controller checks."""
@@ -614,31 +636,35 @@ class ClusterServer:
     A request is the secret alone (the cluster), or the secret and `registration` with an optional
     kind, `ready` and a test, `note` and a line, `show`, a worker and a line, `turn`, a name and
     seconds for the quota of namespaces, or `outage` and the known one, whose answer waits for
-    another. `secrets`, a position and words add to what the run knows of values of Secrets.
+    another. `secrets`, a position and words add to what the run knows of values of Secrets. `@NAME`
+    before the topic asks for the cluster of that name.
 
     Args:
+        find_source: returns the source of the cluster of a name; of the run's own for an empty one.
         registration: returns the run's registration in a cluster; None if it needs none.
         show_line: called with a line for each wait of a worker.
     """
 
     def __init__(
         self,
-        source: ClusterSource,
+        find_source: Callable[[str], ClusterSource],
         registration: Callable[[Cluster], RunRegistration | None] = lambda cluster: None,
         show_line: Callable[[str, str], None] = lambda worker, line: None,
     ) -> None:
-        self._source = source
+        self._find_source = find_source
         self._registration = registration
         self._show_line = show_line
         self._replies: dict[bytes, Callable[..., dict[str, Any]]] = {
+            b"show": self._show,
+            b"secrets": self._exchange_secrets,
+        }
+        self._cluster_replies: dict[bytes, Callable[..., dict[str, Any]]] = {
             b"": self._cluster_facts,
             b"registration": self._register,
             b"ready": self._problem,
             b"note": self._add_note,
-            b"show": self._show,
             b"turn": self._acquire_quota,
             b"outage": self._wait_for_outage,
-            b"secrets": self._exchange_secrets,
         }
         self._import_lock = threading.Lock()
         self._secrets_lock = threading.Lock()
@@ -698,40 +724,46 @@ class ClusterServer:
                 # The worker is gone.
                 return
 
-    def _reply(self, topic: bytes, *words: bytes) -> dict[str, Any]:
+    def _reply(self, *words: bytes) -> dict[str, Any]:
+        name = ""
+        if words[0].startswith(_FURTHER.encode()):
+            name, words = words[0][1:].decode(), words[1:] or (b"",)
+        topic, *words_of_topic = words
         with self._import_lock:
             for module in _TOPIC_MODULES.get(topic, ()):
                 import_module(module)
         # A failed wait is a TimeoutError too, which must not pass for one of the connection.
         try:
-            return self._replies[topic](*words)
+            if topic in self._cluster_replies:
+                return self._cluster_replies[topic](self._find_source(name), *words_of_topic)
+            return self._replies[topic](*words_of_topic)
         except Exception as error:
             return {"error": describe_error(error)}
 
-    def _register(self, *kinds: bytes) -> dict[str, Any]:
-        registration = self._registration(self._source.cluster())
+    def _register(self, source: ClusterSource, *kinds: bytes) -> dict[str, Any]:
+        registration = self._registration(source.cluster())
         if registration is None:
             return {"place": ""}
         for kind in kinds:
             registration.record(kind.decode())
         return {"place": registration.place()}
 
-    def _acquire_quota(self, name: bytes, seconds: bytes) -> dict[str, Any]:
-        registration = self._registration(self._source.cluster())
+    def _acquire_quota(self, source: ClusterSource, name: bytes, seconds: bytes) -> dict[str, Any]:
+        registration = self._registration(source.cluster())
         return {
             "reason": registration.acquire_namespace_quota(name.decode(), float(seconds))
             if registration
             else ""
         }
 
-    def _problem(self, test: bytes) -> dict[str, Any]:
-        return {"problem": self._source.problem(unquote(test.decode()))}
+    def _problem(self, source: ClusterSource, test: bytes) -> dict[str, Any]:
+        return {"problem": source.problem(unquote(test.decode()))}
 
-    def _wait_for_outage(self, known: bytes = b"") -> dict[str, Any]:
-        return {"problem": self._source.wait_for_outage(unquote(known.decode()))}
+    def _wait_for_outage(self, source: ClusterSource, known: bytes = b"") -> dict[str, Any]:
+        return {"problem": source.wait_for_outage(unquote(known.decode()))}
 
-    def _add_note(self, line: bytes) -> dict[str, Any]:
-        self._source.add_note(unquote(line.decode()))
+    def _add_note(self, source: ClusterSource, line: bytes) -> dict[str, Any]:
+        source.add_note(unquote(line.decode()))
         return {}
 
     def _show(self, worker: bytes, line: bytes = b"") -> dict[str, Any]:
@@ -748,9 +780,9 @@ class ClusterServer:
             self._secret_values.update(dict.fromkeys(values))
             return {"values": [*self._secret_values][int(start) :] if start else []}
 
-    def _cluster_facts(self) -> dict[str, Any]:
-        cluster = self._source.cluster()
-        if outage := self._source.outage():
+    def _cluster_facts(self, source: ClusterSource) -> dict[str, Any]:
+        cluster = source.cluster()
+        if outage := source.outage():
             return {"error": outage}
         return {
             "provider": cluster.provider,
@@ -760,5 +792,5 @@ class ClusterServer:
             "has_controllers": cluster.has_controllers,
             "ends_with_run": cluster.ends_with_run,
             "monitored": cluster.is_monitored,
-            "missing": self._source.missing(cluster),
+            "missing": source.missing(cluster),
         }

@@ -451,6 +451,23 @@ def client_of(item: pytest.Item) -> Any:
     return made[-1] if made else getattr(own.get("kwait"), "client", None)
 
 
+def group_by_client(item: pytest.Item, namespaces: Iterable[str]) -> list[tuple[Any, list[str]]]:
+    """Return clients, each with those of a test's namespaces that are on its cluster.
+
+    The test's own client comes first.
+    """
+    own, chain = client_of(item), item.listchain()
+    made = {
+        used.namespace: used.client for used in namespaces_in_use(item.config) if used.node in chain
+    }
+    groups: dict[int, tuple[Any, list[str]]] = {} if own is None else {id(own): (own, [])}
+    for name in namespaces:
+        client = made.get(name, own)
+        if client is not None:
+            groups.setdefault(id(client), (client, []))[1].append(name)
+    return list(groups.values())
+
+
 def redaction_of(item: pytest.Item, max_age: float = 0.0) -> Callable[[str], str]:
     """Return the function that redacts secrets, those of all namespaces of the run too.
 
@@ -459,21 +476,21 @@ def redaction_of(item: pytest.Item, max_age: float = 0.0) -> Callable[[str], str
     """
     from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor
 
-    client = client_of(item)
-    if client is None:
-        return make_redactor(())
-    from pytest_kwait.client.session import ApiSession
+    credentials: set[str] = set()
+    for client, names in group_by_client(item, namespaces_of(item)):
+        from pytest_kwait.client.session import ApiSession
 
-    try:
-        session = ApiSession.of(client)
-    except KwaitError:
-        # A conftest's fixture may return any object.
-        return make_redactor(())
-    left = time_left(item)
-    # Not longer than the test may last: pytest-timeout's thread method would end the process.
-    limit = None if left is None else left * _SECRETS_PART
-    learn_secrets(session, namespaces_of(item), max_age, limit)
-    return make_redactor(session.credentials())
+        try:
+            session = ApiSession.of(client)
+        except KwaitError:
+            # A conftest's fixture may return any object.
+            continue
+        left = time_left(item)
+        # Not longer than the test may last: pytest-timeout's thread method would end the process.
+        limit = None if left is None else left * _SECRETS_PART
+        learn_secrets(session, names, max_age, limit)
+        credentials |= session.credentials()
+    return make_redactor(credentials)
 
 
 def _learn_printed(item: pytest.Item | None, report: pytest.TestReport) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.informers import InformersFactory
     from pytest_kwait.plugin.schedulers import SchedulerFactory
     from pytest_kwait.suite.bound_wait import BoundWait
+    from pytest_kwait.suite.cleanup.owned_objects import Owner
     from pytest_kwait.suite.election.candidates import Candidates
     from pytest_kwait.suite.fixture_types import KwaitFactory, LeaderElectionFactory, RollingUpdate
     from pytest_kwait.suite.kwait import Kwait
@@ -118,7 +119,7 @@ def kwait_cluster(
 ) -> Iterator[Cluster]:
     """Give the cluster of the run: .kubeconfig, .provider, .nodes, .faults, .images, .egress."""
     config = request.config
-    from pytest_kwait.plugin.cluster import RunCluster, cluster_of
+    from pytest_kwait.plugin.cluster import RunCluster, cluster_of, place_of_test
     from pytest_kwait.plugin.readiness import ReadinessGate
     from pytest_kwait.plugin.recording import RecordingWriter
 
@@ -128,13 +129,8 @@ def kwait_cluster(
         # No collected test requested the cluster beforehand.
         item = running_item(config)
         readiness.check(item.nodeid if item is not None else "")
-    shown = ""
-    if run.settings.artifacts is not None:
-        from pytest_kwait.plugin.failures import relative_path
-
-        shown = relative_path(config, str(run.settings.artifacts))
     run_cluster = run.get(RunCluster)
-    run_cluster.bind_to_tests(cluster, shown)
+    run_cluster.bind_to_tests(cluster, place_of_test)
     if (recorder := run.find(RecordingWriter)) is not None:
         recorder.record_cluster(cluster)
     with (
@@ -167,19 +163,10 @@ def _kwait_egress(
 @pytest.fixture(scope="session")
 def kwait_client(request: pytest.FixtureRequest, kwait_cluster: Cluster) -> Iterator[ApiClient]:
     """Give a kubernetes.client.ApiClient for the cluster of the run."""
-    from pytest_kwait.client.session import ApiSession
-    from pytest_kwait.clock import TEST_CLOCK
-    from pytest_kwait.plugin.markers import settings_in_force
+    from pytest_kwait.plugin.namespaces import make_client
 
-    client = kwait_cluster.client()
-    session = ApiSession.of(client)
-    session.clock = TEST_CLOCK
-    # Functions that are called in a test, or in the set-up of a fixture of any scope.
-    config, node = request.config, request.session
-    session.time_budget = lambda: time_budget_of(running_item(config))
-    session.default_options = lambda *names: settings_in_force(config, node).wait_options(*names)
-    yield client
-    client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+    with make_client(request.config, request.session, kwait_cluster) as client:
+        yield client
 
 
 @pytest.fixture
@@ -330,33 +317,29 @@ def kwait_factory(
     request: pytest.FixtureRequest,
     kwait_cluster: Cluster,
     kwait_client: ApiClient,
+    kwait_images: Mapping[str, object],
+    kwait_egress: Iterable[str],
     _kwait_namespaces: Namespaces,
-) -> KwaitFactory:
-    """Create further `Kwait` objects of any scope, each for a named `with` block."""
+) -> Iterator[KwaitFactory]:
+    """Create further `Kwait` objects of any scope and cluster, each for a named `with` block."""
     from pytest_kwait.apimachinery.arguments import check_text
-    from pytest_kwait.plugin.namespaces import make_kwait, make_namespace, make_owner
+    from pytest_kwait.plugin.further_clusters import ClusterInUse, FurtherClusters
+    from pytest_kwait.plugin.namespaces import make_owner
 
-    @contextmanager
-    def factory(name: str) -> Iterator[Kwait]:
-        check_text("name", name)
-        owner = make_owner(request.config, kwait_cluster, f"factory {name}", name)
-        with (
-            make_namespace(
-                request.config, request.session, owner, _kwait_namespaces, kwait_cluster
-            ) as namespace,
-            make_kwait(
-                request.config,
-                request.session,
-                owner,
-                namespace,
-                kwait_cluster,
-                kwait_client,
-                _kwait_namespaces,
-            ) as kwait_object,
-        ):
-            yield kwait_object
+    own = ClusterInUse(kwait_cluster, kwait_client, _kwait_namespaces)
+    with FurtherClusters(request.session, own, kwait_images, kwait_egress) as clusters:
 
-    return factory
+        @contextmanager
+        def factory(name: str, cluster: str | Cluster | None = None) -> Iterator[Kwait]:
+            check_text("name", name)
+
+            def owner_of(place: Cluster) -> Owner:
+                return make_owner(request.config, place, f"factory {name}", name)
+
+            with clusters.make_kwait(cluster, owner_of) as kwait_object:
+                yield kwait_object
+
+        yield factory
 
 
 @pytest.fixture

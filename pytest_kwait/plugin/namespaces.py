@@ -66,6 +66,7 @@ def _wait_defaults(
     node: Any,
     client: ApiClient,
     namespace: str | None,
+    cluster_title: str = "",
 ) -> WaitDefaults:
     from pytest_kwait.suite.bound_wait import WaitDefaults
 
@@ -77,6 +78,7 @@ def _wait_defaults(
         settings,
         settings.timeouts(),
         lambda: time_budget_of(item),
+        cluster=cluster_title,
     )
 
 
@@ -98,6 +100,24 @@ def make_owner(
         nonce=run.nonce,
         registration=registration_of(config, cluster),
     )
+
+
+@contextmanager
+def make_client(
+    config: pytest.Config, session: pytest.Session, cluster: Cluster
+) -> Iterator[ApiClient]:
+    """Yield a client of a cluster whose waits have the settings and limits of the running test."""
+    from pytest_kwait.client.session import ApiSession
+    from pytest_kwait.clock import TEST_CLOCK
+
+    client = cluster.client()
+    own = ApiSession.of(client)
+    own.clock = TEST_CLOCK
+    # Functions that are called in a test, or in the set-up of a fixture of any scope.
+    own.time_budget = lambda: time_budget_of(running_item(config))
+    own.default_options = lambda *names: settings_in_force(config, session).wait_options(*names)
+    yield client
+    client.close()  # type: ignore[no-untyped-call] # the official client has no types here
 
 
 @contextmanager
@@ -253,7 +273,7 @@ def _is_left_to_run(config: pytest.Config, node: Any, owner: Owner, cluster: Clu
     if run.is_worker:
         if cluster.ends_with_run:
             return True
-        if run.source.registration(cluster) is None:
+        if run.source_of(cluster).registration(cluster) is None:
             # A cluster of a conftest, which this worker alone knows.
             return False
     elif not run.shard:
@@ -276,11 +296,13 @@ def make_kwait(
     namespaces: Namespaces,
     *,
     is_left: Callable[[], bool] = lambda: False,
+    cluster_title: str = "",
 ) -> Iterator[Kwait]:
     """Yield a `Kwait` whose objects are deleted at the end, unless its namespace is kept.
 
     Args:
         is_left: returns whether other processes of the run may still use them at the end.
+        cluster_title: the name of a further cluster, for messages; empty for the run's own.
     """
     from pytest_kwait.suite.kwait import Kwait
 
@@ -296,7 +318,9 @@ def make_kwait(
             make_namespace(config, node, beside, namespaces, cluster, request)
         )
         return benches.enter_context(
-            make_kwait(config, node, beside, name, cluster, client, namespaces)
+            make_kwait(
+                config, node, beside, name, cluster, client, namespaces, cluster_title=cluster_title
+            )
         )
 
     kwait = Kwait(
@@ -304,7 +328,7 @@ def make_kwait(
         client,
         namespace,
         owner=owner,
-        defaults=lambda: _wait_defaults(config, node, client, namespace),
+        defaults=lambda: _wait_defaults(config, node, client, namespace, cluster_title),
         folders=folders,
         owned=owned,
         namespace_maker=further if owned else None,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.plugin.cluster_source import ClusterSource
     from pytest_kwait.suite.config.settings import Settings
 
@@ -39,7 +42,9 @@ class Run:
         self.shard = ""
         """The shard of this run as `I/N`; empty without shards."""
         self.nonce = os.urandom(4).hex()
-        self._source: ClusterSource | None = None
+        self._sources: dict[str, ClusterSource] = {}
+        """By name; that of the run's own cluster is empty."""
+        self._lock = threading.Lock()
         self._plugins: dict[type, object] = {}
 
     def add(self, plugin: object) -> None:
@@ -81,19 +86,42 @@ class Run:
     @property
     def source(self) -> ClusterSource:
         """The source of the cluster, made on first use; nothing is started."""
-        if self._source is None:
-            self._source = self._make_source()
-        return self._source
+        return self.find_source("")
+
+    def find_source(self, name: str) -> ClusterSource:
+        """Return the source of a further cluster, or of the run's own for an empty name.
+
+        Raises:
+            InvalidArgument: no further cluster has this name, or its settings are invalid.
+        """
+        # Workers ask for it at the same time, each in a thread of the controller.
+        with self._lock:
+            if name not in self._sources:
+                self._sources[name] = self._make_source(name)
+            return self._sources[name]
+
+    def source_of(self, cluster: Cluster) -> ClusterSource:
+        """Return the source of a cluster; that of the run's own for one of a suite's fixture."""
+        for source in self._sources.values():
+            if source.started is cluster:
+                return source
+        return self.source
+
+    @property
+    def sources(self) -> tuple[ClusterSource, ...]:
+        """The sources of all clusters that may have been used."""
+        return tuple(self._sources.values())
 
     @property
     def has_source(self) -> bool:
         """Return whether the cluster may have been used."""
-        return self._source is not None
+        return bool(self._sources)
 
     @property
     def outage(self) -> str:
         """Why the running cluster cannot be used any more; empty if it can, or none was started."""
-        return self._source.outage() if self._source is not None else ""
+        own = self._sources.get("")
+        return own.outage() if own is not None else ""
 
     def mask_secrets(self) -> None:
         """Mask the values of Secrets in all namespaces of the run, once a test has failed."""
@@ -110,23 +138,43 @@ class Run:
         SECRET_VALUES.find_source = find_source
 
     def finish(self, *, failed: bool) -> None:
-        """Export logs of a cluster that was started here, and keep it if asked to."""
-        if self._source is not None:
-            self._source.finish(failed=failed)
+        """Export logs of clusters that were started here, and keep them if asked to."""
+        for source in self.sources:
+            source.finish(failed=failed)
 
     def end(self) -> None:
-        """Stop a cluster that was started here."""
-        if self._source is not None:
-            self._source.stop()
+        """Stop the clusters that were started here."""
+        with ExitStack() as stopping:
+            for source in self.sources:
+                stopping.callback(source.stop)
 
-    def _make_source(self) -> ClusterSource:
+    def _make_source(self, name: str) -> ClusterSource:
         from pytest_kwait.plugin.cluster_source import OwnedSource, RemoteSource, plugin_providers
 
+        settings = self.further_settings(name) if name else self.settings
         # While exploring, each worker has a cluster of its own.
         given = (self.handed or {}).get("kwait")
         if given is not None and self.settings.explore is None:
-            return RemoteSource(given["port"], given["secret"], self.worker)
-        return OwnedSource(self.settings, self.id, lambda: plugin_providers(self.config))
+            return RemoteSource(given["port"], given["secret"], self.worker, name)
+        return OwnedSource(settings, self.id, lambda: plugin_providers(self.config), name)
+
+    def further_settings(self, name: str) -> Settings:
+        """Return the settings of a further cluster.
+
+        Raises:
+            InvalidArgument: there is none of this name, or its settings are invalid.
+        """
+        from pytest_kwait.errors import InvalidArgument
+        from pytest_kwait.suite.config.cluster_settings import settings_of_cluster
+
+        for cluster in self.settings.clusters:
+            if cluster.name == name:
+                file = self.config.inipath if cluster.source.startswith("ini ") else None
+                folder = self.config.invocation_params.dir if file is None else file.parent
+                return settings_of_cluster(cluster, self.settings, folder)
+        names = ", ".join(cluster.name for cluster in self.settings.clusters)
+        known = f"the clusters are {names}" if names else "there are none"
+        raise InvalidArgument("cluster", name, f"{known}; kwait_clusters names further ones")
 
 
 def run_of(config: pytest.Config) -> Run:

@@ -173,6 +173,11 @@ def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder
             values[name] = expand(values[name], name)
     if str(values.get("perturbations") or "").startswith("@"):
         values["perturbations"] = f"@{expand(values['perturbations'][1:].strip(), 'perturbations')}"
+    if values.get("nodes"):
+        from pytest_kwait.clusters.node_table import is_node_file
+
+        if is_node_file(values["nodes"]):
+            values["nodes"] = str(expand(values["nodes"].strip(), "nodes"))
     if values.get("report"):
         several = values["report"]
         texts = several.split(",") if isinstance(several, str) else several

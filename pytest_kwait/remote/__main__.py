@@ -3,7 +3,7 @@
     python -m pytest_kwait.remote --server URL --certificate-authority FILE
         --client-certificate FILE --client-key FILE --service-account-private-key-file FILE
         --tls-cert-file FILE --tls-private-key-file FILE --cluster-signing-key-file FILE
-        [--tunnel SOCKET] [--nodes 2] [--ready-file FILE]
+        [--tunnel SOCKET] [--options-file FILE] [--ready-file FILE]
 It waits for the server, creates the ready file once its nodes are Ready, and runs until it is
 ended. Time is real.
 """
@@ -32,6 +32,9 @@ from pytest_kwait.simulator import (
     wait_nodes_ready,
 )
 from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.protocol.nodes import count_nodes
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
+from pytest_kwait.simulator.protocol.options_json import read_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +60,11 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     ):
         parser.add_argument(name, type=Path, required=True, help=text)
     parser.add_argument("--tunnel", type=Path, help="a socket for connections to nodes and pods")
-    parser.add_argument("--nodes", type=int, default=2, help="how many nodes (default: 2)")
+    parser.add_argument(
+        "--options-file",
+        type=Path,
+        help="options of an embedded cluster as a JSON object, of which it has the nodes",
+    )
     parser.add_argument("--ready-file", type=Path, help="a file to create once nodes are Ready")
     return parser.parse_args(argv)
 
@@ -66,6 +73,8 @@ async def _run(arguments: argparse.Namespace) -> int:
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    file = arguments.options_file
+    nodes = (read_options(file.read_bytes()) if file is not None else EmbeddedOptions()).nodes
     authority = arguments.certificate_authority
     credentials = Credentials(authority, arguments.client_certificate, arguments.client_key)
     try:
@@ -79,7 +88,7 @@ async def _run(arguments: argparse.Namespace) -> int:
             cluster.root_ca = authority.read_text(encoding="utf-8")
             await cluster.follow()
             signer = (authority.read_bytes(), arguments.cluster_signing_key_file.read_bytes())
-            start_controllers(cluster, nodes=arguments.nodes, authority=signer)
+            start_controllers(cluster, nodes=nodes, authority=signer)
             certificate = (arguments.tls_cert_file, arguments.tls_private_key_file)
             kubelets = make_kubelet_server(cluster, certificate, authority)
             begun.callback(kubelets.stop)
@@ -87,7 +96,7 @@ async def _run(arguments: argparse.Namespace) -> int:
             begun.callback(tunnel.stop)
             if arguments.tunnel is not None:
                 await tunnel.start(arguments.tunnel)
-            await wait_nodes_ready(cluster, arguments.nodes)
+            await wait_nodes_ready(cluster, count_nodes(nodes))
             relax_garbage_collector()
             if arguments.ready_file is not None:
                 arguments.ready_file.touch()

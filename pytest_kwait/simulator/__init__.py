@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_server import KubeletServer
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.protocol.nodes import Nodes
     from pytest_kwait.simulator.protocol.options import RequestedIsolation
     from pytest_kwait.simulator.protocol.recording.files import Recording
     from pytest_kwait.simulator.protocol.replay import ReplayedCluster, ReplayedServer
@@ -88,11 +89,11 @@ def find_isolation_refusal(requested: RequestedIsolation) -> str:
     return ""
 
 
-def start_controllers(cluster: Cluster, *, nodes: int, authority: tuple[bytes, bytes]) -> None:
+def start_controllers(cluster: Cluster, *, nodes: Nodes, authority: tuple[bytes, bytes]) -> None:
     """Start the controllers, the scheduler and the kubelets on a cluster with an API server.
 
     Args:
-        nodes: the number of nodes.
+        nodes: the number of nodes, or the nodes.
         authority: the certificate and key that sign certificates, as PEM.
     """
     from pytest_kwait.simulator.components import start_controllers

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.endpoint import ServicePods
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.protocol.nodes import Nodes
 
 _GC_THRESHOLDS = (10_000, 20, 50)
 _START_DELAY = 1.0
@@ -85,12 +86,12 @@ class SharedParts:
     """The parts that components of one cluster share, each made when it is first needed.
 
     Args:
-        nodes: the number of nodes.
+        nodes: the number of nodes, or the nodes.
         authority: the certificate and key that sign certificates, as PEM; None to sign none.
     """
 
     def __init__(
-        self, cluster: Cluster, nodes: int = 0, authority: tuple[bytes, bytes] | None = None
+        self, cluster: Cluster, nodes: Nodes = 0, authority: tuple[bytes, bytes] | None = None
     ) -> None:
         self.cluster = cluster
         self.nodes = nodes
@@ -289,14 +290,14 @@ COMPONENTS = (
 
 
 def start_components(
-    cluster: Cluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
+    cluster: Cluster, *, nodes: Nodes, authority: tuple[bytes, bytes] | None = None
 ) -> None:
-    """Start the controllers, the scheduler and the kubelets of `nodes` nodes.
+    """Start the controllers, the scheduler and the kubelets of the nodes.
 
     When this returns, nodes are Ready and namespaces have their defaults.
 
     Args:
-        nodes: their number.
+        nodes: the number of nodes, or the nodes.
         authority: the certificate and key that sign certificates, as PEM; None to sign none.
     """
     start_server_components(cluster)
@@ -309,7 +310,7 @@ def start_server_components(cluster: Cluster) -> None:
 
 
 def start_controllers(
-    cluster: Cluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
+    cluster: Cluster, *, nodes: Nodes, authority: tuple[bytes, bytes] | None = None
 ) -> None:
     """Start what does not belong to kube-apiserver; see `start_components`."""
     create_addons(cluster)

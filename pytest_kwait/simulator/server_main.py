@@ -39,6 +39,7 @@ from pytest_kwait.simulator.components import (
 from pytest_kwait.simulator.protocol.egress import EgressTargets
 from pytest_kwait.simulator.protocol.image_mapping import ImageMappings
 from pytest_kwait.simulator.protocol.kubeconfig import write_kubeconfig
+from pytest_kwait.simulator.protocol.nodes import count_nodes
 from pytest_kwait.simulator.protocol.options import HOST, EmbeddedOptions
 from pytest_kwait.simulator.protocol.options_json import read_options
 from pytest_kwait.simulator.protocol.static_users import (
@@ -220,7 +221,7 @@ async def serve(arguments: _Arguments) -> int:
     else:
         start_components(cluster, nodes=nodes, authority=authority.pair)
     try:
-        await wait_nodes_ready(cluster, nodes)
+        await wait_nodes_ready(cluster, count_nodes(nodes))
         relax_garbage_collector()
         url = f"https://{format_host_port(hosts[0], port)}"
         tokens = {"kwait-admin": admin, "kwait-powerless": powerless}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pytest_kwait.client.write_options import encode_json
 from pytest_kwait.engine.options import TIMEOUTS
-from pytest_kwait.errors import InvalidArgument, WaitTimeout
+from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.registry import WAITS, Wait
 from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
@@ -40,6 +40,8 @@ class WaitDefaults:
         namespace: None for waits without a namespace.
         timeouts: seconds by name of the timeout table.
         time_budget: returns the time left to the current test; None without a limit.
+        user: the user of the client, for messages; empty for the run's own.
+        cluster: the name of its cluster, for messages; empty for the run's own.
     """
 
     client: ApiClient
@@ -47,6 +49,8 @@ class WaitDefaults:
     settings: Settings
     timeouts: Mapping[str, float]
     time_budget: Callable[[], TimeBudget | None] = lambda: None
+    user: str = ""
+    cluster: str = ""
 
     def options(self, wait: Wait, call_options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a call, completed from the settings."""
@@ -60,6 +64,13 @@ class WaitDefaults:
         }
         options.update({name: value for name, value in call_options.items() if value is not None})
         return {name: value for name, value in options.items() if value is not None}
+
+    def add_notes(self, error: BaseException) -> None:
+        """Add the user and the cluster to an error, where they are not the run's own."""
+        if self.user:
+            error.add_note(f"the wait's requests were those of user {self.user}")
+        if self.cluster:
+            error.add_note(f"the wait was on cluster {self.cluster}")
 
     def _poll(self) -> float | None:
         # The table may be replaced in a conftest; it counts unless the option is set. Without
@@ -124,9 +135,10 @@ class BoundWait:
             # Python counts the arguments that are filled in.
             self.wait.check_arguments(args, options)
             raise
-        except WaitTimeout as error:
-            if note:
+        except (WaitFailed, WaitTimeout) as error:
+            if note and isinstance(error, WaitTimeout):
                 error.add_note(note)
+            self.defaults.add_notes(error)
             raise
         return result if as_model is None else self._to_models(result, as_model)
 

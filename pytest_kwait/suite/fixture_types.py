@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pytest_kwait.apimachinery.times import Duration
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.named_objects import KubernetesObject
     from pytest_kwait.suite.election.candidates import Candidates
@@ -17,8 +18,20 @@ if TYPE_CHECKING:
 class KwaitFactory(Protocol):
     """The type of the fixture `kwait_factory`."""
 
-    def __call__(self, name: str) -> AbstractContextManager[Kwait]:
-        """Return a context manager that gives a `Kwait` of a further namespace."""
+    def __call__(
+        self, name: str, cluster: str | Cluster | None = None
+    ) -> AbstractContextManager[Kwait]:
+        """Return a context manager that gives a `Kwait` of a further namespace.
+
+        Args:
+            name: what it is for; a part of the namespace's name.
+            cluster: the name of a further cluster, or a cluster of a fixture; None for that of the
+                run.
+
+        Raises:
+            InvalidArgument: no further cluster has this name.
+            ClusterError: the cluster cannot be started or used.
+        """
 
 
 class LeaderElectionFactory(Protocol):

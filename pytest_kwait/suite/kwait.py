@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
@@ -30,6 +30,7 @@ from pytest_kwait.apimachinery.validation import (
     label_key_texts,
     label_value_texts,
 )
+from pytest_kwait.client.impersonation import parse_impersonation
 from pytest_kwait.client.resource import (
     EVENTS,
     NODES,
@@ -194,6 +195,8 @@ class Kwait(WaitMethods):
         folders: returns the folders against which manifest paths are resolved.
         owned: whether the namespace is deleted at the end, with everything in it.
         namespace_maker: creates further namespaces of the test; None where the run creates none.
+        base: the object of the run's own user, which removes what this one creates; None for
+            itself.
     """
 
     def __init__(
@@ -207,6 +210,7 @@ class Kwait(WaitMethods):
         folders: Callable[[], Iterable[Path]],
         owned: bool,
         namespace_maker: NamespaceMaker | None = None,
+        base: Kwait | None = None,
     ) -> None:
         self.cluster = cluster
         self.client = client
@@ -216,14 +220,17 @@ class Kwait(WaitMethods):
         self._closing = ExitStack()
         self._folders = folders
         self._namespace_maker = namespace_maker
-        self._writer = ManifestWriter(
+        self._base: Kwait = base or self
+        self._impersonating: dict[str, Kwait] = {}
+        self._writer: ManifestWriter = ManifestWriter(
             self._session,
             namespace,
             owner=owner,
             owned=owned,
             deadline=self._deadline,
-            established=self.wait_for_crd_established,
-            gone=self._gone,
+            established=self._base.wait_for_crd_established,
+            gone=self._base._gone,
+            created=None if base is None else base._writer.created,
         )
         self._owned = owned
         self._owner = owner
@@ -236,6 +243,8 @@ class Kwait(WaitMethods):
     @cached_property
     def _changes(self) -> ChangedObjects:
         """The objects of others that the test changes; made with the first one."""
+        if self._base is not self:
+            return self._base._changes
         return ChangedObjects(self._session, self._owner)
 
     @cached_property
@@ -383,6 +392,50 @@ class Kwait(WaitMethods):
                 f"{self.namespace}, and a run with a given namespace creates none"
             )
         return self._namespace_maker(request)
+
+    def as_user(
+        self,
+        name: str,
+        *,
+        groups: Iterable[str] = (),
+        uid: str = "",
+        extra: Mapping[str, Iterable[str]] | None = None,
+    ) -> Kwait:
+        """Return this object for another user, by impersonation.
+
+        Verbs and waits, kubectl, helm, `client` and `cluster.kubeconfig` act as this user. What a
+        failed wait shows is read with the rights of the run's own user, who also removes what this
+        one creates. Fixtures stay those of the run's own user.
+
+        Args:
+            name: the user's name.
+            groups: the user's groups; the server adds `system:authenticated`.
+            uid: the user's UID; empty for none.
+            extra: further attributes, texts each.
+        """
+        impersonation = parse_impersonation(name, groups, uid, extra)
+        key = repr(impersonation)
+        if key not in self._base._impersonating:
+            other = self._base._act_as(impersonation.user, impersonation=impersonation)
+            self._base._impersonating[key] = other
+        return self._base._impersonating[key]
+
+    def as_service_account(
+        self, service_account: str | KubernetesObject, *, namespace: str | None = None
+    ) -> Kwait:
+        """Return this object for a service account, by a token of its own.
+
+        As `as_user`, with the token of `kubeconfig_for`. It stays in this namespace.
+
+        Args:
+            service_account: its name, `sa/name`, or an object.
+            namespace: its namespace, if it is another one.
+
+        Raises:
+            ApiError: there is no such service account (status 404), or the server refuses a token.
+        """
+        token, user = self._base._request_token(service_account, namespace)
+        return self._base._act_as(user, user={"token": token})
 
     def create_and_wait(
         self,
@@ -1623,8 +1676,14 @@ class Kwait(WaitMethods):
         Raises:
             ApiError: there is no such service account (status 404), or the server refuses a token.
         """
-        from pytest_kwait.clusters.kubeconfig import KubeconfigFile, read_kubeconfig
+        token, _ = self._request_token(service_account, namespace)
+        place = self._other_namespace(namespace)
+        return self._write_kubeconfig(namespace=place, user={"token": token})
 
+    def _request_token(
+        self, service_account: str | KubernetesObject, namespace: str | None
+    ) -> tuple[str, str]:
+        """Return a token of a service account, and the account's name as a user."""
         given = parse_object_argument("service_account", service_account, SERVICE_ACCOUNTS)
         value = service_account if given is None else given.value
         name = check_name("service_account", strip_kind(value, SERVICE_ACCOUNTS))
@@ -1640,12 +1699,49 @@ class Kwait(WaitMethods):
         )
         token = json.loads(answer.data)["status"]["token"]
         SECRET_VALUES.learn_value(token.encode())
-        contents = read_kubeconfig(self.cluster.kubeconfig).select(
-            self.cluster.context, namespace=place, user={"token": token}
-        )
+        return token, f"system:serviceaccount:{place}:{name}"
+
+    def _write_kubeconfig(self, **fields: Any) -> Path:
+        """Write a kubeconfig for this cluster, which is removed at the end; return its path.
+
+        Args:
+            **fields: as for `Kubeconfig.select`.
+        """
+        from pytest_kwait.clusters.kubeconfig import KubeconfigFile, read_kubeconfig
+
+        contents = read_kubeconfig(self.cluster.kubeconfig).select(self.cluster.context, **fields)
         kubeconfig = KubeconfigFile(contents)
         self._closing.callback(kubeconfig.remove)
         return kubeconfig.path
+
+    def _act_as(self, title: str, **credentials: Any) -> Kwait:
+        """Return this object with other credentials.
+
+        Args:
+            title: the user's name, for messages.
+            **credentials: as for `Kubeconfig.select`.
+        """
+        from pytest_kwait.clusters.kubeconfig import read_kubeconfig
+
+        make = self._namespace_maker
+        path = self._write_kubeconfig(namespace=self.namespace, **credentials)
+        cluster = self.cluster.as_other_user(read_kubeconfig(path).target())
+        client = cluster.client()
+        self._closing.callback(client.close)
+        ApiSession.of(client).base_on(self._session)
+        other = Kwait(
+            cluster,
+            client,
+            self.namespace,
+            owner=self._owner,
+            defaults=lambda: replace(self._defaults(), client=client, user=title),
+            folders=self._folders,
+            owned=self._owned,
+            namespace_maker=make and (lambda request: make(request)._act_as(title, **credentials)),
+            base=self,
+        )
+        self._closing.push(other._closing)
+        return other
 
     def delete_and_wait(
         self,
@@ -1841,7 +1937,7 @@ class Kwait(WaitMethods):
         """
         try:
             before = request_with_retry(
-                lambda attempt_deadline: self._session.get(
+                lambda attempt_deadline: self._session.base.get(
                     resource, name, deadline=attempt_deadline
                 ),
                 deadline,
@@ -1873,7 +1969,7 @@ class Kwait(WaitMethods):
         self, resource: Resource, name: str, record: Mapping[str, Any], deadline: Deadline
     ) -> dict[str, Any]:
         return request_with_retry(
-            lambda attempt_deadline: self._session.patch(
+            lambda attempt_deadline: self._session.base.patch(
                 resource, name, {"metadata": record}, deadline=attempt_deadline
             ),
             deadline,
@@ -2089,6 +2185,8 @@ class AsyncKwait(AsyncWaitMethods):
     copy_from = awaitable(Kwait.copy_from)
     port_forward = awaitable(Kwait.port_forward)
     kubeconfig_for = awaitable(Kwait.kubeconfig_for)
+    as_user = awaitable(Kwait.as_user)
+    as_service_account = awaitable(Kwait.as_service_account)
     url = awaitable(Kwait.url)
     scale = awaitable(Kwait.scale)
     restart = awaitable(Kwait.restart)

@@ -592,6 +592,7 @@ class ManifestWriter:
         deadline: returns the deadline of one request.
         established: waits until the CustomResourceDefinition of a name is served.
         gone: waits until the object of a kind, namespace, name and UID is gone.
+        created: the objects to delete, which another writer deletes; None for its own.
     """
 
     def __init__(
@@ -604,6 +605,7 @@ class ManifestWriter:
         deadline: Callable[[], Deadline],
         established: Callable[[str], object],
         gone: Callable[[Resource, str | None, str, str], object],
+        created: CreatedObjects | None = None,
     ) -> None:
         self._session = session
         self._namespace = namespace
@@ -612,7 +614,8 @@ class ManifestWriter:
         self._deadline = deadline
         self._established = established
         self._gone = gone
-        self._created = CreatedObjects(session)
+        self.created: CreatedObjects = CreatedObjects(session) if created is None else created
+        """The objects to delete."""
 
     def apply(
         self,
@@ -668,7 +671,7 @@ class ManifestWriter:
         provenance = read_provenance(resource, obj)
         if provenance is not None and provenance.owner.digest != self._owner.digest:
             return
-        self._created.add(resource, obj)
+        self.created.add(resource, obj)
         if provenance is not None:
             return
         sealed = self._with_seal(resource, obj, namespace, dry_run=False)["metadata"]
@@ -681,7 +684,7 @@ class ManifestWriter:
             }
         }
         request_with_retry(
-            lambda deadline: self._session.patch(
+            lambda deadline: self._session.base.patch(
                 resource, metadata["name"], change, namespace, deadline=deadline
             ),
             self._deadline(),
@@ -690,7 +693,7 @@ class ManifestWriter:
     def keep(self) -> list[str]:
         """Annotate tracked objects as kept, with their expiry; return failures with reasons."""
         notes = kept_annotations(self._session.clock.time())
-        return self._created.keep(notes, self._deadline)
+        return self.created.keep(notes, self._deadline)
 
     def delete(self, see_off: Callable[[CreatedObject], None] | None = None) -> list[str]:
         """Request the deletion of tracked objects, last created first.
@@ -701,7 +704,7 @@ class ManifestWriter:
         Returns:
             what could not be deleted, each with its reason.
         """
-        return self._created.delete(self._deadline, see_off)
+        return self.created.delete(self._deadline, see_off)
 
     def _each(
         self,
@@ -788,7 +791,7 @@ class ManifestWriter:
             return None
         try:
             definitions = request_with_retry(
-                lambda attempt_deadline: self._session.list(
+                lambda attempt_deadline: self._session.base.list(
                     CUSTOM_RESOURCE_DEFINITIONS, deadline=attempt_deadline
                 ),
                 self._deadline(),
@@ -836,7 +839,7 @@ class ManifestWriter:
                 continue
             if sets_finalizers or not _is_terminating(applied):
                 if own and not dry_run:
-                    self._created.add(resource, applied)
+                    self.created.add(resource, applied)
                 return applied
             self._wait_for_deletion(resource, namespace, applied)
 
@@ -891,7 +894,7 @@ class ManifestWriter:
         if provenance.owner.run == self._owner.run:
             return provenance.owner.outlasts(self._owner)
         return not provenance.heartbeat or not is_run_alive(
-            self._session, provenance.heartbeat, self._deadline()
+            self._session.base, provenance.heartbeat, self._deadline()
         )
 
     def _create(
@@ -925,7 +928,7 @@ class ManifestWriter:
                 break
             self._wait_for_deletion(resource, namespace, created)
         if foreign and not dry_run:
-            self._created.add(resource, created)
+            self.created.add(resource, created)
         return created
 
     def _in_the_way(
@@ -966,7 +969,9 @@ class ManifestWriter:
         name = obj["metadata"]["name"]
         try:
             return request_with_retry(
-                lambda deadline: self._session.get(resource, name, namespace, deadline=deadline),
+                lambda deadline: self._session.base.get(
+                    resource, name, namespace, deadline=deadline
+                ),
                 self._deadline(),
             )
         except ApiError as error:

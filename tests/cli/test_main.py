@@ -17,10 +17,15 @@ from pytest_kwait.cli import main, report
             "kwait: argument COMMAND: invalid choice: 'sideways' (choose from 'up', 'down', "
             "'shards', 'janitor', 'report', 'replay')",
         ),
-        (["up", "--nodes", "many"], "kwait up: argument --nodes: invalid int value: 'many'"),
+        (
+            ["up", "--nodes", "many"],
+            "kwait up: nodes='many' (from --nodes) is not valid: use a number from 1 to 5000, the "
+            "path of a .yaml file, or an entry a line, for example 'name=gpu count=2 "
+            "labels=pool=gpu capacity=cpu=4,memory=16Gi'",
+        ),
         (
             ["up", "--nodes", "0"],
-            "kwait up: --nodes=0 is not valid: a number from 1 to 5000",
+            "kwait up: nodes=0 (from --nodes) is not valid: a number from 1 to 5000",
         ),
         (
             ["up", "--port", "65536"],

@@ -15,8 +15,10 @@ import pytest
 
 from pytest_kwait.cli import main, state_file, up
 from pytest_kwait.cli.state_file import ProcessIdentity, StateFile, default_kubeconfig
+from pytest_kwait.clusters.kind_config import load_yaml, read_kind_config
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
+from pytest_kwait.simulator.protocol.options_json import read_options
 from pytest_kwait.simulator.runtimes.processes import runtime
 from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 from pytest_kwait.wait import ErrWaitTimeout
@@ -89,7 +91,9 @@ def test_help_is_that_of_the_declared_options(
     shown = capsys.readouterr().out.partition("exit\n")[2]
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert " ".join(lines) == (
-        "--nodes N number of nodes (default: 2) "
+        "--nodes {N,FILE,TABLE} nodes of the cluster: their number, a kind configuration, or a "
+        "table of nodes; an entry a line, for example 'name=gpu count=2 labels=pool=gpu "
+        "taints=gpu=true:NoSchedule capacity=cpu=4,nvidia.com/gpu=2' (default: 2) "
         "--api-only whether it is an API server alone, as in envtest; no controllers but those of "
         "kube-apiserver, no scheduler, no nodes "
         "--port P port (default: any free port) "
@@ -126,6 +130,36 @@ def test_options_are_passed_to_the_process(file: Path) -> None:
     assert read_given(log) == {"nodes": 1, "timing": "real", "port": 6443}
     assert f" --kubeconfig {file} --options-fd" in log
     assert "--owner-fd" not in log
+    main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_nodes_of_a_kind_configuration(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "kind.yaml"
+    config.write_text(
+        "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
+        "  image: kindest/node:v1.36.0\n- role: worker\n  labels: {tier: front}\n"
+    )
+    assert main(["up", "--detach", f"--nodes={config}", "--kubeconfig", str(file)]) == 0
+    assert capsys.readouterr().err == (
+        "cluster at https://127.0.0.1:6443 with 2 nodes (kind-control-plane, kind-worker) on fast "
+        f"timing; to end it: kwait down --kubeconfig {quote(str(file))}\n"
+        "kind.yaml: the embedded cluster does not use image of nodes\n"
+    )
+    given = read_options(json.dumps(read_given(StateFile(file).log.read_text())).encode())
+    assert given.nodes == read_kind_config(load_yaml(config.read_text())[0], None).nodes
+    main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_one_node_of_a_table(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--nodes", "name=big capacity=cpu=64", "--kubeconfig", str(file)]
+    assert main(["up", "--detach", *arguments]) == 0
+    assert capsys.readouterr().err.startswith(
+        "cluster at https://127.0.0.1:6443 with 1 node (big) on fast timing; to end it: "
+    )
     main(["down", "--kubeconfig", str(file)])
 
 

@@ -34,6 +34,8 @@ class Exchange:
     _socket: socket.socket = field(repr=False)
     _over: threading.Event = field(repr=False)
     upgraded: bool = False
+    header_pairs: list[tuple[str, str]] = field(default_factory=list)
+    """The headers as they came, of which names may be repeated."""
 
     @property
     def path(self) -> str:
@@ -215,14 +217,16 @@ class ScriptedServer:
             stream = stack.enter_context(connected.makefile("rb", 0))
             while head := stream.readline():
                 method, target, _ = head.decode().split()
-                headers = {}
+                pairs = []
                 while (line := stream.readline().decode().strip()) != "":
                     name, _, value = line.partition(":")
-                    headers[name.lower()] = value.strip()
+                    pairs.append((name.lower(), value.strip()))
+                headers = dict(pairs)
                 body = stream.read(int(headers.get("content-length", 0)))
                 exchange = Exchange(
                     method, target, headers, body or b"", number, connected, self._over
                 )
+                exchange.header_pairs = pairs
                 with self._lock:
                     self.requests.append(exchange)
                     handler = self._handlers[min(len(self.requests), len(self._handlers)) - 1]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.client.impersonation import Impersonation
 from pytest_kwait.client.responses import Response
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clusters.cluster import Cluster
@@ -72,6 +73,24 @@ def test_properties_of_a_cluster(file: Path) -> None:
     assert (cluster.provider, cluster.kubeconfig, cluster.time_scale) == ("existing", file, 1.0)
     assert (cluster.context, cluster.server) == (None, "https://east.example:6443")
     assert connected(file, "west").context == "west"
+
+
+def test_clients_of_a_kubeconfig_that_names_another_user_act_as_it(tmp_path: Path) -> None:
+    content = contents("east")
+    content["users"][0]["user"] |= {"as": "jane", "as-groups": ["devs"]}
+    session = ApiSession.of(connected(written(tmp_path / "config", content)).client())
+    assert session.transport.further_headers == Impersonation("jane", ("devs",)).headers()
+
+
+def test_what_administrators_may_is_requested_by_them(file: Path, server: PathAnswers) -> None:
+    cluster = connected(file)
+    cluster.is_monitored = True
+    cluster.artifacts = "artifacts"
+    other = cluster.as_other_user(read_kubeconfig(file).target("west"))
+    assert (other.kubeconfig, other.context, other.provider) == (file, "west", "existing")
+    assert (other.is_monitored, other.artifacts) == (True, "artifacts")
+    assert other._session is cluster._session
+    assert ApiSession.of(other.client()) is not cluster._session
 
 
 def test_check_sends_two_requests_and_caches_the_version(file: Path, server: PathAnswers) -> None:

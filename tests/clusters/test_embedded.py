@@ -13,9 +13,11 @@ import yaml
 from pytest_kwait.cli.state_file import ProcessIdentity
 from pytest_kwait.clusters import provider
 from pytest_kwait.clusters.cluster import ClusterRequest
+from pytest_kwait.clusters.node_table import NodeTable
 from pytest_kwait.clusters.provider import EmbeddedProvider
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError
+from pytest_kwait.simulator.protocol.nodes import EmbeddedNode, Taint
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions, Timing
 from pytest_kwait.simulator.protocol.options_json import read_options
 from tests.clusters.fake_simulator import read_given
@@ -98,6 +100,18 @@ def test_an_api_server_alone_is_requested_from_the_process(
     cluster.stop()
     assert read_given(log) == {"api_only": True}
     assert not cluster.has_controllers
+
+
+def test_nodes_are_requested_from_the_process(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behave(monkeypatch, "ready")
+    nodes = (EmbeddedNode("gpu", {"pool": "gpu"}, (Taint("a", "b", "NoSchedule"),), {"cpu": "4"}),)
+    cluster = EmbeddedProvider.requested(ClusterRequest(nodes=NodeTable(nodes))).start()
+    log = (cluster.kubeconfig.parent / "log").read_text()
+    cluster.stop()
+    given = read_options(json.dumps(read_given(log)).encode())
+    assert given == EmbeddedOptions(nodes=nodes)
 
 
 def test_the_isolation_is_requested_from_the_process(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.client.impersonation import Impersonation
 from pytest_kwait.clusters.kubeconfig import (
     Kubeconfig,
     RestConfig,
@@ -48,6 +49,64 @@ def test_fields_of_a_context(file: Path) -> None:
 def test_credentials_of_a_program_are_not_static(file: Path, given: str) -> None:
     content = contents("east") | {"users": [{"name": "east", "user": {given: {}}}]}
     assert not read_kubeconfig(written(file, content)).target().is_static
+
+
+def test_a_user_may_act_as_another(file: Path) -> None:
+    user = {
+        "token": "t",
+        "as": "jane",
+        "as-uid": "1",
+        "as-groups": ["devs"],
+        "as-user-extra": {"scopes": ["read"]},
+    }
+    kubeconfig = read_kubeconfig(
+        written(file, contents("east") | {"users": [{"name": "east", "user": user}]})
+    )
+    jane = Impersonation("jane", ("devs",), "1", {"scopes": ("read",)})
+    assert kubeconfig.target().impersonation == jane
+    assert kubeconfig.select(None)["users"] == [{"name": "east", "user": user}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"as-groups": ["devs"], "as-uid": "1"},
+            "FILE: user 'east' has as-uid, as-groups without `as`, the user to act as",
+        ),
+        *(
+            (
+                {"as": "jane"} | wrong,
+                f"FILE: user 'east': {', '.join({'as': 0} | wrong)} cannot be used: `as` and "
+                "`as-uid` are texts, `as-groups` a list of texts, and `as-user-extra` a mapping of "
+                "texts to lists of texts",
+            )
+            for wrong in (
+                {"as": ["jane"]},
+                {"as-uid": 7},
+                {"as-groups": "devs"},
+                {"as-groups": [7]},
+                {"as-user-extra": {"scopes": "read"}},
+                {"as-user-extra": ["scopes"]},
+            )
+        ),
+    ],
+)
+def test_an_impersonation_that_cannot_be_used(
+    file: Path, fields: dict[str, Any], message: str
+) -> None:
+    written(file, contents("east") | {"users": [{"name": "east", "user": fields}]})
+    assert refusal(file) == message
+
+
+def test_a_selected_user_acts_as_another(file: Path) -> None:
+    user = {"tokenFile": "token", "as": "john", "as-uid": "1"}
+    content = contents("east") | {"users": [{"name": "east", "user": user}]}
+    kubeconfig = read_kubeconfig(written(file, content))
+    selected = kubeconfig.select(None, impersonation=Impersonation("jane", ("devs",)))
+    own = {"tokenFile": str(file.parent / "token"), "as": "jane", "as-groups": ["devs"]}
+    assert selected["users"] == [{"name": "east", "user": own}]
+    assert selected["contexts"][0]["context"]["user"] == "east"
 
 
 def test_kubectl_command_has_file_and_context(file: Path) -> None:

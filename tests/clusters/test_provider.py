@@ -7,8 +7,10 @@ import pytest
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clusters import PROVIDERS, choose_provider, connect
 from pytest_kwait.clusters.cluster import Cluster, ClusterRequest
+from pytest_kwait.clusters.node_table import NodeTable, RequestedNodes
 from pytest_kwait.clusters.provider import EmbeddedProvider
 from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.simulator.protocol.nodes import EmbeddedNode
 from pytest_kwait.simulator.runtimes.processes import runtime
 from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 from tests.clusters.kubeconfigs import contents, written
@@ -186,6 +188,44 @@ def test_isolation_is_of_the_embedded_cluster(home: Path) -> None:
         "isolation='none' (from option --kwait-isolation) is not valid: cluster existing has no "
         "use for it, only embedded"
     )
+
+
+_TABLE = NodeTable((EmbeddedNode("a"), EmbeddedNode("b")))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "nodes", "more", "why"),
+    [
+        ("kind", 3, {}, "nodes=3 {}cluster kind has no use for it, only embedded, binaries"),
+        (
+            "kind",
+            _TABLE,
+            {},
+            "nodes='a, b' {}cluster kind has no use for it, only embedded, binaries",
+        ),
+        (
+            "embedded",
+            _TABLE,
+            {"api_only": True},
+            "nodes='a, b' {}with --kwait-api-only there are none; leave one of both out",
+        ),
+        ("binaries", 3, {}, "nodes=3 {}there are none without --kwait-controllers"),
+    ],
+)
+def test_nodes_are_refused_where_there_are_none_of_ours(
+    cluster: str, nodes: RequestedNodes, more: dict[str, bool], why: str
+) -> None:
+    sources = {"nodes": "option --kwait-nodes"}
+    with pytest.raises(InvalidArgument) as caught:
+        choose_provider(cluster, ClusterRequest(nodes=nodes, sources=sources, **more))  # type: ignore[arg-type]
+    assert str(caught.value) == why.format("(from option --kwait-nodes) is not valid: ")
+
+
+def test_nodes_of_environment_and_ini_serve_several_providers() -> None:
+    sources = {"nodes": "ini kwait_nodes"}
+    request = ClusterRequest(nodes=_TABLE, api_only=True, sources=sources)
+    assert choose_provider("embedded", request).name == "embedded"
+    assert choose_provider("kind", ClusterRequest(nodes=_TABLE, sources=sources)).name == "kind"
 
 
 def test_options_of_other_providers_are_refused_on_the_command_line_alone() -> None:

@@ -214,7 +214,9 @@ class _Source(OwnedSource):
 def test_worker_registers_with_the_controllers_lease() -> None:
     registration = _Pulse()
     source = _Source()
-    desk = ClusterServer(source, lambda cluster: registration if cluster is source.shared else None)
+    desk = ClusterServer(
+        lambda _: source, lambda cluster: registration if cluster is source.shared else None
+    )
     try:
         remote = RemoteSource(desk.port, desk.secret)
         own: Any = object()
@@ -241,7 +243,12 @@ def test_workers_that_ask_at_once_get_one_registration(monkeypatch: pytest.Monke
 
     source = SimpleNamespace(registration=find_other)
     run: Any = SimpleNamespace(
-        id="ci-1", nonce="0a", source=source, settings=Settings(), shard="", config=None
+        id="ci-1",
+        nonce="0a",
+        source_of=lambda _: source,
+        settings=Settings(),
+        shard="",
+        config=None,
     )
     registrations = cleanup.Cleanup(run)
     cluster = cast("Cluster", SimpleNamespace(provider="existing", ends_with_run=False))

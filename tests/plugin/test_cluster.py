@@ -235,9 +235,14 @@ class Source:
         """There is no terminal."""
 
 
+def only(source: Any) -> Callable[[str], Any]:
+    """Return a function that finds this source, whatever the name of the cluster."""
+    return lambda _: source
+
+
 @pytest.fixture
 def desk() -> Any:
-    opened = ClusterServer(Source())
+    opened = ClusterServer(only(Source()))
     yield opened
     opened.close()
 
@@ -276,7 +281,9 @@ def test_server_reports_outages_of_the_cluster(desk: ClusterServer) -> None:
 
 def test_server_receives_waits_of_workers() -> None:
     heard: list[tuple[str, str]] = []
-    desk = ClusterServer(Source(), show_line=lambda worker, line: heard.append((worker, line)))
+    desk = ClusterServer(
+        only(Source()), show_line=lambda worker, line: heard.append((worker, line))
+    )
     source = RemoteSource(desk.port, desk.secret, "gw1")
     source.show("4s left: é to come")
     source.show("")
@@ -319,7 +326,7 @@ def test_workers_show_names_that_others_have_found(desk: ClusterServer) -> None:
 
 
 def test_values_of_secrets_are_masked_after_the_end_of_the_controller() -> None:
-    desk = ClusterServer(Source())
+    desk = ClusterServer(only(Source()))
     values = SecretValues()
     values.exchange = RemoteSource(desk.port, desk.secret)._exchange_secrets
     desk.close()
@@ -338,7 +345,7 @@ def test_server_ignores_requests_without_the_secret(desk: ClusterServer, words: 
 
 
 def test_closed_desk_is_not_there_any_more() -> None:
-    desk = ClusterServer(Source())
+    desk = ClusterServer(only(Source()))
     desk.close()
     with pytest.raises(ClusterError) as caught:
         RemoteSource(desk.port, desk.secret).cluster()
@@ -373,7 +380,7 @@ def test_ended_controller_is_reported() -> None:
 
 
 def test_trouble_of_the_controller_is_trouble_of_the_worker() -> None:
-    desk = ClusterServer(Source("no room for a cluster"))
+    desk = ClusterServer(only(Source("no room for a cluster")))
     try:
         with pytest.raises(ClusterError, match=r"^no room for a cluster$"):
             RemoteSource(desk.port, desk.secret).cluster()
@@ -395,7 +402,7 @@ def test_errors_of_an_answer_are_errors_of_the_worker(error: Exception, message:
     def fail(cluster: object) -> None:
         raise error
 
-    desk = ClusterServer(Source(), fail)
+    desk = ClusterServer(only(Source()), fail)
     try:
         with pytest.raises(ClusterError) as caught:
             RemoteRegistration(ControllerConnection(desk.port, desk.secret).request).place()
@@ -571,7 +578,7 @@ def test_it(kwait, own):
 
 def test_workers_add_lines_to_the_end_of_the_run() -> None:
     source = Source()
-    desk = ClusterServer(source)
+    desk = ClusterServer(only(source))
     remote = RemoteSource(desk.port, desk.secret, "gw0")
     remote.add_note("1 image mapping is not used (é): …")
     desk.close()
@@ -589,7 +596,9 @@ def test_a_line_for_the_end_of_the_run_is_added_once() -> None:
 
 def _cluster_of(settings: Settings, option: Any = None, source: Any = None) -> RunCluster:
     config = SimpleNamespace(option=option or _option())
-    run: Any = SimpleNamespace(config=config, settings=settings, source=source)
+    run: Any = SimpleNamespace(
+        config=config, settings=settings, source=source, source_of=lambda _: source
+    )
     return RunCluster(run)
 
 
@@ -641,6 +650,40 @@ def test_the_header_names_isolation_and_egress(
     header = run_cluster.pytest_report_header()
     assert header == [f"kwait: {cluster}, a namespace for each test", *lines]
     assert asked == ([given.get("isolation", "auto")] if lines == _ISOLATED else [])
+
+
+_NOT_USED = "kwait: ini kwait_nodes is not used: "
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ({"nodes": 3}, []),
+        ({"nodes": "name=gpu count=2\nname=plain"}, ["kwait: nodes gpu-1, gpu-2, plain"]),
+        ({"nodes": "name=a", "cluster": "binaries", "controllers": True}, ["kwait: nodes a"]),
+        (
+            {"nodes": "name=a", "cluster": "binaries"},
+            [f"{_NOT_USED}an API server alone has no nodes"],
+        ),
+        ({"nodes": 3, "api_only": True}, [f"{_NOT_USED}an API server alone has no nodes"]),
+        ({"nodes": 3, "cluster": "kind"}, [f"{_NOT_USED}the cluster has its own nodes"]),
+        ({"nodes": 3, "context": "a"}, [f"{_NOT_USED}the cluster has its own nodes"]),
+        ({"nodes": "name=a", "cluster": "of-a-plugin"}, []),
+    ],
+)
+def test_the_header_names_the_nodes_of_a_table(given: Any, lines: list[str]) -> None:
+    settings = Settings().merged(given, lambda definition: f"ini {definition.ini}")
+    assert _cluster_of(settings).pytest_report_header()[1:] == lines
+
+
+def test_the_header_names_what_is_not_used_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "kind.yaml"
+    file.write_text("kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nfeatureGates: {A: true}\n")
+    settings = Settings().merged({"nodes": str(file)}, lambda _: "flag")
+    assert _cluster_of(settings).pytest_report_header()[1:] == [
+        "kwait: nodes kind-control-plane",
+        "kwait: kind.yaml: the embedded cluster does not use featureGates",
+    ]
 
 
 def test_the_header_is_silent_about_programs_that_cannot_run(

@@ -280,6 +280,35 @@ def test_unknown_environment_name_is_an_error_with_a_hint(
     ) in result.stderr.str().splitlines()
 
 
+def test_a_file_of_nodes_is_relative_to_the_ini_file(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]\nkwait_nodes = config/nodes.yaml\n")
+    folder = pytester.mkdir("config")
+    (folder / "nodes.yaml").write_text("nodes: [{name: a}]\n")
+    monkeypatch.chdir(pytester.mkdir("tests"))
+    result = pytester.runpytest("-c", "../tox.ini")
+    result.stdout.fnmatch_lines(
+        [
+            "kwait: embedded cluster, a namespace for each test",
+            "kwait: nodes a",
+            f"kwait: nodes={folder}/nodes.yaml (ini kwait_nodes)",
+        ]
+    )
+
+
+def test_a_table_of_nodes_in_an_ini_file(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nkwait_nodes =\n    name=gpu count=2\n    nam=a\n")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: nodes line 2='nam' (from ini kwait_nodes) is not valid: did you mean name? use "
+            "the keys name, count, labels, taints, capacity, allocatable"
+        ]
+    )
+
+
 _TABLES = (
     ["tool.pytest.ini_options"]
     if pytest.version_tuple < (9,)
@@ -301,6 +330,7 @@ _TABLES = (
             ("kwait_grace = 0", "grace=0"),
             ("kwait_explore = 3", "explore=3"),
             ("kwait_seed = 0", "seed=0"),
+            ("kwait_nodes = 3", "nodes=3"),
             ('kwait_mode = "poll"', "mode=poll"),
             ('kwait_image = ["a=b", "c=d e"]', "image=a=b, c=d e"),
             ('kwait_egress = ["a.org:1", "b.org:2"]', "egress=a.org:1, b.org:2"),
@@ -323,11 +353,13 @@ _TABLES = (
             ("kwait_timeout_scale = 0.5", "timeout_scale=0.5"),
             ('kwait_grace = "1m"', "grace=1m"),
             ('kwait_image = {"x/a:*" = "b", c = "d e"}', "image=x/a:*=b, c=d e"),
+            ('kwait_nodes = [{name="a", count=2}, "name=b"]', "nodes={name=a, count=2}, name=b"),
             ("kwait_non_blocking_taints = []", "non_blocking_taints="),
             ('kwait_timeout = "job=5m"', "timeout job=5m0s"),
         ],
         [
             ('kwait_image = "a=b"', "image=a=b"),
+            ('kwait_nodes = "name=a\\nname=b"', "nodes=name=a; name=b"),
             (
                 'kwait_timeout = ["job=5m", "pod_start=90"]',
                 "timeout job=5m0s*timeout pod_start=1m30s",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.protocol.nodes import Nodes
 
 NAMESPACE = "t"
 
@@ -27,7 +28,7 @@ def new_cluster() -> SimulatedCluster:
 class Cluster:
     """A cluster with controllers and kubelets, and a record of its changes."""
 
-    def __init__(self, nodes: int = 1, scale: float = 1.0) -> None:
+    def __init__(self, nodes: Nodes = 1, scale: float = 1.0) -> None:
         self.clock = ManualClock(scale)
         self.api = SimulatedCluster(self.clock)
         self.api.root_ca = "CERTIFICATE"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.clusters.kubeconfig import RestConfig
 
 _GIVEN_TO_NAMESPACES = (
     ("serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount"}, "default"),
@@ -183,12 +184,17 @@ class FakeTransport:
 class FakeClient:
     """Stands for a `kubernetes.client.ApiClient`; its session is all that is used of it."""
 
-    def __init__(self, transport: FakeTransport, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        transport: FakeTransport,
+        clock: Clock = SYSTEM_CLOCK,
+        kubeconfig: Path = Path("/fake/kubeconfig"),
+    ) -> None:
         session = ApiSession.__new__(ApiSession)
         session.clock = clock
         session.transport = transport  # type: ignore[assignment] # the same calls, no network
         session._discovery = Discovery(transport)  # type: ignore[arg-type] # as above
-        session.kubectl_args = ("--kubeconfig", "/fake/kubeconfig")
+        session.kubectl_args = ("--kubeconfig", str(kubeconfig))
         self._pytest_kwait_session = session
         self.configuration = SimpleNamespace(host="https://127.0.0.1:1", proxy=None, no_proxy=None)
         self.closed = False
@@ -243,7 +249,13 @@ class FakeCluster:
         return f"no logs in {folder.name}"
 
     def client(self) -> Any:
-        return FakeClient(self.transport)
+        return FakeClient(self.transport, kubeconfig=self.kubeconfig)
+
+    def as_other_user(self, target: RestConfig) -> FakeCluster:
+        """Return a cluster with the same objects, whose clients name the file of their user."""
+        other = copy.copy(self)
+        other.kubeconfig = target.kubeconfig
+        return other
 
     def pods(
         self, *, label: str = "", name: str = "", container: str = "", namespace: str | None = None

@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 from pytest_kwait import cli
+from pytest_kwait.clusters.node_table import NodeTable
 from pytest_kwait.scheduler.command.scheduler_main import run as run_scheduler
+from pytest_kwait.suite.config.values import read_nodes
 from tests.rows import check_rows
 from tools.documentation import (
     PAGES,
@@ -138,6 +140,15 @@ def parse_kwait(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     with monkeypatch.context() as patch:
         patch.setattr("pytest_kwait.cli.import_module", without_run)
         return cli.main(arguments)
+
+
+@pytest.mark.parametrize("name", ["nodes.yaml", "kind.yaml"])
+def test_files_of_nodes_are_valid(tmp_path: Path, name: str) -> None:
+    (block,) = [block for block in BLOCKS if block.file == name]
+    (tmp_path / name).write_text(block.code)
+    nodes = read_nodes(str(tmp_path / name), "nodes", None)
+    assert isinstance(nodes, NodeTable)
+    assert (len(nodes.nodes), nodes.note) == (3, "")
 
 
 @pytest.mark.parametrize("block", blocks_of(Kind.SETTINGS))

@@ -21,6 +21,7 @@ from pytest_kwait.simulator.kubelet.eviction import EvictionManager, ResourceSho
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 from pytest_kwait.simulator.kubelet.restart_policy import KeyedBackoff
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.protocol.nodes import node_address, pod_subnet
 from pytest_kwait.simulator.request_info import KUBELET_MANAGER, internal_caller
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.cri import Runtimes
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet_api import KubeletApi
+    from pytest_kwait.simulator.protocol.nodes import EmbeddedNode
 
 KUBELET_PORT = 10250
 
@@ -44,14 +46,8 @@ _MAX_REMEMBERED_EVENTS = 512
 """The events that one node counts repetitions of: ten for each of its pods."""
 _LEASES = "kube-node-lease"
 
-_CAPACITY = {
-    "cpu": "8",
-    "ephemeral-storage": "104857600Ki",
-    "hugepages-1Gi": "0",
-    "hugepages-2Mi": "0",
-    "memory": "32505856Ki",
-    "pods": "110",
-}
+_ARCHITECTURE, _OPERATING_SYSTEM = "kubernetes.io/arch", "kubernetes.io/os"
+
 _CONDITIONS = (
     (
         "MemoryPressure",
@@ -188,23 +184,27 @@ class Kubelet:
     """The kubelet of one node.
 
     Args:
+        node: the name, labels, taints and capacity of its Node.
         number: from 1; addresses are derived from it.
         runtimes: the container runtimes.
     """
 
-    def __init__(self, cluster: Cluster, name: str, number: int, runtimes: Runtimes) -> None:
+    def __init__(
+        self, cluster: Cluster, node: EmbeddedNode, number: int, runtimes: Runtimes
+    ) -> None:
         self.cluster = cluster
         self.runtimes = runtimes
         self.clock = cluster.clock
-        self.name = name
-        self.address = f"172.30.{number // 250}.{number % 250 + 1}"
+        self.name = name = node.name
+        self._node = node
+        self.address = node_address(number)
         self.network = Network()
         self.peers: Mapping[str, Kubelet] = {name: self}
         """All nodes of the cluster by name."""
         self.recorder = EventRecorder(cluster, "kubelet", name, _MAX_REMEMBERED_EVENTS)
         self.backoff = KeyedBackoff(cluster.clock.scale)
         self._phase = (number - 1) * 0.381966 % 1
-        self._subnet = f"10.{244 + number // 250}.{number % 250}"
+        self._subnet = pod_subnet(number)
         self._next_address = 1
         self._addresses: dict[str, str] = {}
         self._images: set[str] = set()
@@ -224,17 +224,19 @@ class Kubelet:
     def register(self) -> None:
         """Create the Node, Ready, and its lease, and start to renew both."""
         stamp = self.clock.stamp()
-        allocatable = {**_CAPACITY, "memory": "32403456Ki", "ephemeral-storage": "96636764160"}
+        architecture = self._node.labels.get(_ARCHITECTURE, "amd64")
+        system = self._node.labels.get(_OPERATING_SYSTEM, "linux")
         machine = uuid.uuid5(uuid.NAMESPACE_DNS, self.name)
         node: Obj = {
             "metadata": {
                 "name": self.name,
                 "labels": {
-                    "beta.kubernetes.io/arch": "amd64",
-                    "beta.kubernetes.io/os": "linux",
-                    "kubernetes.io/arch": "amd64",
+                    "beta.kubernetes.io/arch": architecture,
+                    "beta.kubernetes.io/os": system,
+                    _ARCHITECTURE: architecture,
                     "kubernetes.io/hostname": self.name,
-                    "kubernetes.io/os": "linux",
+                    _OPERATING_SYSTEM: system,
+                    **self._node.labels,
                 },
                 "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
             },
@@ -244,8 +246,8 @@ class Kubelet:
                 {"type": "InternalIP", "address": self.address},
                 {"type": "Hostname", "address": self.name},
             ],
-            "capacity": dict(_CAPACITY),
-            "allocatable": allocatable,
+            "capacity": self._node.all_capacity,
+            "allocatable": self._node.all_allocatable,
             "conditions": [
                 {
                     "type": kind, "status": value, "lastHeartbeatTime": stamp,
@@ -255,13 +257,16 @@ class Kubelet:
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": KUBELET_PORT}},
             "nodeInfo": {
-                "architecture": "amd64", "bootID": str(uuid.uuid4()), "containerRuntimeVersion": "containerd://2.1.0",
+                "architecture": architecture, "bootID": str(uuid.uuid4()),
+                "containerRuntimeVersion": "containerd://2.1.0",
                 "kernelVersion": "6.12.0", "kubeProxyVersion": "", "machineID": machine.hex,
                 "kubeletVersion": self.cluster.kinds.version.get("gitVersion", ""),
-                "operatingSystem": "linux", "osImage": "pytest-kwait embedded",
+                "operatingSystem": system, "osImage": "pytest-kwait embedded",
                 "systemUUID": str(machine),
             },
         }  # fmt: skip
+        if self._node.taints:
+            node["spec"] = {"taints": [taint.to_json() for taint in self._node.taints]}
         node["status"] = status
         self.cluster.create("nodes", node, caller=internal_caller(KUBELET_MANAGER))
         self.cluster.modify("nodes", self.name, "", self._assign_addresses)

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from pytest_kwait.simulator.protocol.egress import EgressTarget  # noqa: TC001 - as above
 from pytest_kwait.simulator.protocol.image_mapping import ImageMapping  # noqa: TC001 - types of the decoder
+from pytest_kwait.simulator.protocol.nodes import Nodes, count_nodes
 
 HOST = "127.0.0.1"
 
@@ -59,9 +60,10 @@ def _flag(value: Any, *flag: str) -> Any:
 class EmbeddedOptions:
     """Options of an embedded cluster.
 
-    `timing`, `api_only`, `images`, `egress` and `isolation` are settings of a run as well.
+    `nodes`, `timing`, `api_only`, `images`, `egress` and `isolation` are settings of a run as well.
 
     Args:
+        nodes: the number of nodes that are all alike, or the nodes.
         tls_cert_file: the server's certificate; empty for one of its own authority.
         tls_private_key_file: the key of that certificate.
         client_ca_file: a further authority of client certificates; empty for none.
@@ -70,7 +72,7 @@ class EmbeddedOptions:
         ValueError: a number is out of range, or a certificate has no key.
     """
 
-    nodes: int = _flag(2, "--nodes", "N", "number of nodes")
+    nodes: Nodes = 2
     api_only: bool = False
     port: int = _flag(0, "--port", "P", "port", "any free port")
     address: str = _flag(
@@ -94,7 +96,7 @@ class EmbeddedOptions:
     client_ca_file: str = ""
 
     def __post_init__(self) -> None:
-        if self.nodes < 0:
+        if count_nodes(self.nodes) < 0:
             raise ValueError("nodes must not be negative")
         if not 0 <= self.port <= _MAX_PORT:
             raise ValueError(f"port must be between 0 and {_MAX_PORT}")

@@ -85,8 +85,10 @@ class CreatedObjects:
         self._objects: list[CreatedObject] = []
 
     def add(self, resource: Resource, obj: Mapping[str, Any]) -> None:
-        """Add an object as the server returned it."""
+        """Add an object as the server returned it; what it does not store, a review, has no UID."""
         metadata = obj["metadata"]
+        if "uid" not in metadata:
+            return
         self.remember(
             CreatedObject(resource, metadata.get("namespace"), metadata["name"], metadata["uid"])
         )

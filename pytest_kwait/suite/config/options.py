@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol, Self, overload
 
+    from pytest_kwait.clusters.node_table import RequestedNodes
     from pytest_kwait.simulator.protocol.egress import EgressTarget
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
     from pytest_kwait.simulator.protocol.options import RequestedIsolation
+    from pytest_kwait.suite.config.clusters import FurtherCluster
     from pytest_kwait.suite.config.values import PodSecurityLevel
     from pytest_kwait.suite.explore.plan import Effort
     from pytest_kwait.suite.shards.split import RequestedShard
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
         def setting(self, name: str, /) -> Any: ...
 
 
-_KINDS_BY_LINE = ("images", "egress")
+_KINDS_BY_LINE = ("images", "egress", "clusters")
 """Kinds of several values that are one per line in the environment and in ini files."""
 
 _Value = TypeVar("_Value")
@@ -169,6 +171,14 @@ class ClusterSettings:
         "NAME",
         "context of the kubeconfig, instead of its current one",
     )
+    clusters: SettingDefinition[tuple[FurtherCluster, ...]] = SettingDefinition(
+        "clusters",
+        (),
+        "'NAME=PROVIDER [OPTIONS]'",
+        "a further cluster, for kwait_factory(..., cluster=NAME)",
+        "OPTIONS are those of one cluster without kwait: 'live=existing --context=staging'",
+        repeatable=True,
+    )
     allowed_contexts: SettingDefinition[tuple[str, ...] | None] = SettingDefinition(
         "patterns",
         None,
@@ -213,6 +223,14 @@ class ClusterSettings:
 class EmbeddedSettings:
     """Settings of the embedded cluster."""
 
+    nodes: SettingDefinition[RequestedNodes] = SettingDefinition(
+        "nodes",
+        2,
+        "{N,FILE,TABLE}",
+        "nodes of the cluster: their number, a kind configuration, or a table of nodes",
+        "an entry a line, for example 'name=gpu count=2 labels=pool=gpu "
+        "taints=gpu=true:NoSchedule capacity=cpu=4,nvidia.com/gpu=2'",
+    )
     timing: SettingDefinition[Literal["fast", "real"]] = SettingDefinition(
         ("fast", "real"),
         "fast",
@@ -260,7 +278,7 @@ class LocalClusterSettings:
         False,
         "",
         "whether `binaries` has the embedded cluster's controllers and nodes",
-        "with its scheduler and two nodes, beside etcd and kube-apiserver",
+        "with its scheduler, beside etcd and kube-apiserver",
     )
     assets: SettingDefinition[Path | None] = SettingDefinition(
         "path",

@@ -33,7 +33,7 @@ from pytest_kwait.suite.config.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kwait.engine.options import TimeoutEntry, Timeouts
 
@@ -123,6 +123,12 @@ class Settings(
             for name, seconds in read_timeouts(raw, "timeout", origin).items():
                 limits[name] = Setting(seconds, origin, _format_seconds(seconds), layer)
         return Settings(values, limits, layer, self._suite_timeouts)
+
+    def without(self, names: Iterable[str]) -> Settings:
+        """Return these settings with the defaults of some."""
+        left_out = set(names)
+        values = {name: value for name, value in self._values.items() if name not in left_out}
+        return Settings(values, self._timeouts, self._layers, self._suite_timeouts)
 
     def with_suite_timeouts(self, entries: Mapping[str, TimeoutEntry]) -> Settings:
         """Return these settings with other defaults of the timeout table, below every layer."""
@@ -249,9 +255,15 @@ def _format_given(raw: object) -> str:
     """Return a valid value as an option or an ini file has it."""
     if isinstance(raw, bool):
         return "true" if raw else "false"
+    if isinstance(raw, str):
+        return "; ".join(line.strip() for line in raw.strip().splitlines())
     if isinstance(raw, Mapping):
         raw = [f"{name}={value}" for name, value in raw.items()]
-    return ", ".join(raw) if isinstance(raw, list) else str(raw)
+    if isinstance(raw, list):
+        return ", ".join(
+            "{" + _format_given(item) + "}" if isinstance(item, Mapping) else item for item in raw
+        )
+    return str(raw)
 
 
 def _format_seconds(seconds: float) -> str:

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from pytest_kwait.clusters.node_table import RequestedNodes
     from pytest_kwait.simulator.protocol.egress import EgressTarget
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
+    from pytest_kwait.suite.config.clusters import FurtherCluster
 
 Reader = Callable[[Any, str, str | None], Any]
 
@@ -242,6 +244,23 @@ def read_images(value: Any, what: str, source: str | None) -> tuple[ImageMapping
     if not mappings and isinstance(value, str):
         parse_image_mapping(value, source)  # a blank text is refused
     return tuple(mappings)
+
+
+def read_clusters(value: Any, what: str, source: str | None) -> tuple[FurtherCluster, ...]:
+    """Parse further clusters: `NAME = PROVIDER [OPTIONS]` each, or a mapping by their names."""
+    from pytest_kwait.suite.config.clusters import parse_clusters
+
+    clusters = parse_clusters(value, source)
+    for cluster in clusters:
+        read_dns_label(cluster.name, what, source)
+    return clusters
+
+
+def read_nodes(value: Any, what: str, source: str | None) -> RequestedNodes:
+    """Parse nodes: a number, the path of a file, or entries of a table."""
+    from pytest_kwait.clusters.node_table import read_requested_nodes
+
+    return read_requested_nodes(value, what, source)
 
 
 def read_egress(value: Any, what: str, source: str | None) -> tuple[EgressTarget, ...]:

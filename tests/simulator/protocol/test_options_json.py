@@ -4,6 +4,7 @@ import pytest
 
 from pytest_kwait.simulator.protocol.egress import EgressTarget
 from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
+from pytest_kwait.simulator.protocol.nodes import EmbeddedNode, Taint
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from pytest_kwait.simulator.protocol.options_json import read_options, write_options
 
@@ -24,6 +25,14 @@ def test_options_are_read_as_they_were_written() -> None:
         tls_private_key_file="/key",
         client_ca_file="/ca",
     )
+    assert read_options(write_options(options)) == options
+
+
+def test_nodes_are_read_as_they_were_written() -> None:
+    node = EmbeddedNode(
+        "gpu", {"a": "b"}, (Taint("c", "", "NoExecute"),), {"cpu": "4"}, {"cpu": "3"}
+    )
+    options = EmbeddedOptions(nodes=(node, EmbeddedNode("plain")))
     assert read_options(write_options(options)) == options
 
 
