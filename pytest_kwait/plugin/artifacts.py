@@ -558,7 +558,7 @@ class ArtifactCollector:
             "shard": self._run.shard,
             "worker": worker,
             "namespaces": list(failure.namespaces),
-            "cluster": self._run.cluster_name,
+            "cluster": failure.cluster or self._run.cluster_name,
             "kubectl": failure.kubectl,
             "place": failure.place,
             "step": failure.step,

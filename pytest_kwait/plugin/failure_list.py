@@ -46,7 +46,7 @@ class FailureList:
             failure.place,
             failure.step,
             list(failure.namespaces),
-            self._run.cluster_name,
+            failure.cluster or self._run.cluster_name,
             failure.kubectl,
             self._run.id,
             self._run.shard,

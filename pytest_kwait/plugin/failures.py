@@ -8,6 +8,7 @@ message, for artifacts and reports; without `-v`, the terminal's summary shows a
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from itertools import chain
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.framework.predicates import ObjectMatch
     from pytest_kwait.plugin.run import Run
+    from pytest_kwait.suite.config.clusters import FurtherCluster
 
 _ATTRIBUTE = "kwait_failure"
 
@@ -45,6 +47,12 @@ _INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib
 """Packages whose frames are removed from tracebacks of this package's errors."""
 
 _raising_waits_key: pytest.StashKey[tuple[int, ...]] = pytest.StashKey()
+
+_CLUSTER_NOTE = re.compile(r"the wait was on cluster (\S+)")
+"""The note of `suite.bound_wait` on the error of a wait on a further cluster."""
+
+_ENDING_PROVIDERS = frozenset({"embedded", "binaries"})
+"""The providers whose clusters end with the run."""
 
 _ASSERTION_WIDTH = 74
 """Of 80 columns, pytest's `E` prefix and the indentation of explanations take six."""
@@ -66,6 +74,7 @@ class Failure:
         recording: the file of its recording; empty for none.
         place: the failed line of the user, as `file:line`; empty if unknown.
         kubectl: the command that reaches the cluster after the run; none if it ends with the run.
+        cluster: the provider and name of the further cluster of its wait; empty for the run's own.
     """
 
     def __init__(
@@ -79,6 +88,7 @@ class Failure:
         recording: str = "",
         place: str = "",
         kubectl: Sequence[str] = (),
+        cluster: str = "",
     ) -> None:
         self.headline = headline
         self.awaited = awaited
@@ -89,6 +99,7 @@ class Failure:
         self.recording = recording
         self.place = place
         self.kubectl = list(kubectl)
+        self.cluster = cluster
 
     def attach(self, report: pytest.TestReport) -> None:
         """Attach this to a report, as values that pytest-xdist can serialize."""
@@ -152,13 +163,15 @@ class FailureReporter:
             headline = "failed" if error is None else cut_headline(redact(headline_of(error)))
             awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
             step = cut_headline(redact(get_failed_step(error)))
+            further = _find_further_cluster(self._run, errors)
             Failure(
                 headline,
                 awaited,
                 tuple(namespaces_of(item)),
                 step=step,
                 place=_find_place(item.config, report),
-                kubectl=_kubectl_of(item),
+                kubectl=_kubectl_of(item) if further is None else _kubectl_on(further, waits),
+                cluster="" if further is None else f"{further.provider} {further.name}",
             ).attach(report)
             _add_releases(item, report)
             shown = _shown_error(error)
@@ -423,6 +436,21 @@ def _find_place(config: pytest.Config, report: pytest.TestReport) -> str:
         if path.is_relative_to(config.rootpath) and "site-packages" not in path.parts:
             return f"{relative_path(config, str(path))}:{line}"
     return ""
+
+
+def _find_further_cluster(run: Run, errors: Iterable[BaseException]) -> FurtherCluster | None:
+    """Return the further cluster that the note of a failed wait names; None for the run's own."""
+    notes = chain.from_iterable(getattr(error, "__notes__", ()) for error in errors)
+    names = [found[1] for found in map(_CLUSTER_NOTE.fullmatch, notes) if found is not None]
+    return next((each for each in run.settings.clusters if each.name in names), None)
+
+
+def _kubectl_on(cluster: FurtherCluster, waits: Sequence[WaitTimeout | WaitFailed]) -> list[str]:
+    """Return the command that reaches a further cluster after the run; none if it ends with it."""
+    if cluster.provider in _ENDING_PROVIDERS:
+        return []
+    known = next((wait.evidence["kubectl"] for wait in waits if "kubectl" in wait.evidence), None)
+    return [] if known is None else ["kubectl", *known]
 
 
 def _kubectl_of(item: pytest.Item) -> list[str]:

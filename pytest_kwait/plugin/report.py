@@ -116,6 +116,7 @@ class OutcomeRecorder:
             namespaces=list(failure.namespaces),
             folder=self._shorten(failure.folder),
             kubectl=failure.kubectl,
+            cluster=failure.cluster,
         )
         self.journal.write(JournalEntry(test=record))
 

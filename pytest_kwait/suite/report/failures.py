@@ -150,7 +150,7 @@ def describe_attempts(report: RunReport) -> Iterator[tuple[TestRecord, FailedPha
         own = waits.get((test.run, test.test, test.worker), ())
         phase = _describe_attempt(test, [wait for wait in own if is_in_attempt(wait, test)])
         if run is not None:
-            phase.run, phase.cluster = run.name, run.cluster
+            phase.run, phase.cluster = run.name, test.cluster or run.cluster
         yield test, phase
 
 

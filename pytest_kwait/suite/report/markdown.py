@@ -250,9 +250,11 @@ def _list_places(first: FailedPhase, wait: Mapping[str, Any]) -> Iterator[tuple[
         ends_with_run = first.cluster.partition(" ")[0] in _OWN_CLUSTERS and not first.kubectl
         ends = ", which ends with the run" if ends_with_run else ""
         yield "cluster", f"{_code(first.cluster)}{ends}"
-    for name in first.namespaces[:MAX_TESTS]:
-        yield "namespace", _code(name)
     findings = _read_findings(wait)
+    # That of the wait may be gone already.
+    awaited = [findings.namespace] if findings is not None and findings.namespace else []
+    for name in list(dict.fromkeys((*first.namespaces, *awaited)))[:MAX_TESTS]:
+        yield "namespace", _code(name)
     for reference in findings.objects[:MAX_TESTS] if findings is not None else ():
         yield "object", _code(f"{reference.resource}/{reference.name}")
     if first.folder:

@@ -211,6 +211,7 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
         namespaces: its namespaces when it failed.
         folder: the folder of its artifacts, relative as `recording`.
         kubectl: the command that reaches the cluster after the run; none if it ends with the run.
+        cluster: the provider and name of the further cluster of its wait; empty for the run's own.
     """
 
     __test__ = False
@@ -234,6 +235,7 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
     namespaces: list[str] = []
     folder: str = ""
     kubectl: list[str] = []
+    cluster: str = ""
 
 
 class RunRecord(msgspec.Struct, omit_defaults=True):
