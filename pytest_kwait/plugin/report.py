@@ -72,7 +72,9 @@ class OutcomeRecorder:
             text = report.longreprtext
         if _outcome(report) in _BAD:
             phase = "crashed" if _outcome(report) == "crashed" else str(report.when)
-            self._failures.setdefault(key, (phase, failure_of(report)))
+            failure = failure_of(report)
+            _, first = self._failures.setdefault(key, (phase, failure))
+            first.recording = first.recording or failure.recording
         seconds += getattr(report, "duration", 0.0)
         if report.when in ("setup", "call"):
             self._open[key] = (outcome, text, seconds)

@@ -416,5 +416,10 @@ def test_killed_run_counts(nights: Path, capsys: pytest.CaptureFixture[str]) -> 
     test.headline = "AssertionError: assert 502 == 200"
     lines = [encode_json(JournalEntry(run=run)), encode_json(JournalEntry(test=test)), b'{"te']
     (partial / "k-a-main.jsonl").write_bytes(b"\n".join(lines))
+    (nights / "nights" / "lines.jsonl").write_text("{}\n")
     assert main(["report", "flakes", "nights"]) == 0
     assert "  last bad   2026-09-21T14:13:20Z run killed\n" in capsys.readouterr().out
+    moved = partial.rename(nights / "killed")
+    for path in (moved, moved / "k-a-main.jsonl"):
+        assert main(["report", "flakes", str(path)]) == 0
+        assert "broken: has not passed in these runs\n" in capsys.readouterr().out

@@ -302,12 +302,12 @@ def find_reports(path: Path, what: str) -> list[Path]:
     Raises:
         InvalidArgument: a folder has no report, or cannot be read.
     """
-    if not path.is_dir():
+    if not path.is_dir() or path.suffix == PARTIAL_SUFFIX:
         return [path]
     try:
-        if any(child.suffix == JOURNAL_SUFFIX for child in path.iterdir()):
-            return [path]
         found = sorted(child for child in path.rglob("*") if _may_be_report(child))
+        if not found and list_journals(path):
+            return [path]
     except OSError as error:
         raise InvalidArgument(what, str(path), f"it cannot be read: {error.strerror}") from None
     if not found:
