@@ -229,6 +229,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.kwait import AsyncKwait, Kwait
     from pytest_kwait.suite.manifests import InvalidManifest
     from pytest_kwait.suite.matches import matches
+    from pytest_kwait.suite.observers import WaitInfo
     from pytest_kwait.suite.schedulers import RunningScheduler
 
 __all__ = [
@@ -283,6 +284,7 @@ __all__ = [
     "Timeouts",
     "Verdict",
     "WaitFailed",
+    "WaitInfo",
     "WaitOptions",
     "WaitTimeout",
     "all_of",
@@ -492,6 +494,7 @@ HOMES = {
     "suite.informers": ("InformerEvent", "Informers", "RecordedInformers"),
     "suite.kubectl": ("KubectlError", "KubectlResult"),
     "suite.matches": ("matches",),
+    "suite.observers": ("WaitInfo",),
     "plugin.environments": ("environment",),
     "suite.kwait": ("AsyncKwait", "Kwait"),
     "suite.schedulers": ("RunningScheduler",),

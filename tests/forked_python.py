@@ -18,7 +18,7 @@ import sys
 import types
 from multiprocessing import forkserver, reduction, resource_tracker
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, cast
 
 import pytest
 from _pytest import pytester
@@ -48,6 +48,7 @@ class ForkedPython:
         env: its environment, by default this process's.
         cwd: its folder, by default this process's.
         pass_fds: descriptors that it has under the same numbers.
+        close_fds: True, which pytest 8.2 names: it has no others.
         start_new_session: whether signals of this process's terminal are not for it.
         text: whether `communicate` returns text.
     """
@@ -62,6 +63,7 @@ class ForkedPython:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         pass_fds: Sequence[int] = (),
+        close_fds: Literal[True] = True,
         start_new_session: bool = False,
         text: bool = False,
     ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait
-from e2e.objects import container, job, pod
+from e2e.objects import container, definition, job, pod
 from e2e.raising import raises, times_out
 from pytest_kwait import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.clusters import connect
@@ -239,6 +239,29 @@ def test_message_lists_existing_names(kwait: Kwait) -> None:
     times_out(rf"there are no jobs.batch {end}", kwait.wait_for, "job/pi", "create")
     with raises(InvalidArgument, r"kind='pdo' is not valid: .* near: pods \(v1\)"):
         kwait.wait_for("pdo/web-0", "condition=Ready")
+
+
+def test_the_pods_of_a_custom_object(kwait: Kwait) -> None:
+    """They are found through the Job between, and others of the namespace are not shown."""
+    kwait.apply(definition("shops.example.com", "shops", "Shop"))
+    api_version = "shops.example.com/v1"
+    shop = {"apiVersion": api_version, "kind": "Shop", "metadata": {"name": "corner"}}
+    [created] = kwait.create(shop)
+    owner = {"apiVersion": api_version, "kind": "Shop", **_name_and_uid(created)}
+    failing = job("import", container(script="echo no supplier; exit 3"), backoffLimit=0)
+    failing["metadata"]["ownerReferences"] = [owner]
+    kwait.create(failing, pod("neighbour", container()))
+    kwait.wait_for_job_failed("import")
+
+    error = times_out(
+        "main: terminated, exit code 3", kwait.wait_for, "shop/corner", "condition=Ready"
+    )
+    assert "no supplier" in str(error)
+    assert "neighbour" not in str(error)
+
+
+def _name_and_uid(obj: dict[str, Any]) -> dict[str, str]:
+    return {part: obj["metadata"][part] for part in ("name", "uid")}
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from types import TracebackType
 
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
@@ -58,6 +60,10 @@ class WaitContext:
         """Return the last API error; empty without one."""
         return ""
 
+    def namespaces(self) -> tuple[str, ...]:
+        """Return the namespaces that the wait observes; empty for cluster-scoped objects."""
+        return ()
+
     def hide(self, text: str) -> str:
         """Return a text without credentials."""
         return text
@@ -84,6 +90,7 @@ class Step:
     def __init__(self, name: str) -> None:
         self._name = name
         self._before: list[str] = []
+        self._contexts: list[contextlib.ExitStack] = []
 
     def __enter__(self) -> str:
         before = _step.get()
@@ -92,9 +99,19 @@ class Step:
         _step.set(path)
         for listener in ACTIVE_WAITS.step_listeners:
             listener(path)
+        contexts = contextlib.ExitStack()
+        for make in ACTIVE_WAITS.step_contexts:
+            contexts.enter_context(make(self._name))
+        self._contexts.append(contexts)
         return path
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._contexts.pop().__exit__(kind, error, trace)
         path = _step.get()
         _step.set(self._before.pop())
         if error is not None and not get_failed_step(error):
@@ -171,6 +188,7 @@ class ActiveWait:
         timeline: the changes of its verdict.
         started: when it began, in seconds of the deadline's clock.
         limit: the limit in seconds, before a test's own timeout shortens it; 0 if unknown.
+        name: the declared wait; empty for a part of a verb.
         call: its call, if it was located.
         context: the server; by default none.
     """
@@ -184,11 +202,13 @@ class ActiveWait:
         started: float,
         *,
         limit: float = 0.0,
+        name: str = "",
         call: WaitCall | None = None,
         context: WaitContext | None = None,
     ) -> None:
         self.number = next(_numbers)
         """Its number in this process."""
+        self.name = name
         self.subject = subject
         self.goal = goal
         self.deadline = deadline
@@ -202,6 +222,8 @@ class ActiveWait:
         """The steps of the test that it is in, outermost first; empty outside of any."""
         self.inner = False
         """True if this wait is part of another wait: its user code waits."""
+        self.is_surrounded = False
+        """True once the contexts around it are entered."""
         self.outcome = ""
         """`met`, `failed early`, `timed out`, `error` (of the API), `interrupted`; or empty."""
         self.seconds = 0.0
@@ -286,6 +308,11 @@ class ActiveWait:
         self._context.learn_secrets(max_age)
 
     @property
+    def namespaces(self) -> tuple[str, ...]:
+        """The namespaces that it observes; empty for cluster-scoped objects."""
+        return self._context.namespaces()
+
+    @property
     def failed_early(self) -> bool:
         """True if the wait ended because the condition can no longer be met."""
         return self.outcome == "failed early"
@@ -323,6 +350,14 @@ class ActiveWaits:
         self._observers: tuple[WaitObserver, ...] = ()
         self.step_listeners: list[Callable[[str], None]] = []
         """Called with the steps of a test, outermost first, as one begins."""
+        self.step_contexts: list[Callable[[str], AbstractContextManager[object]]] = []
+        """Make a context around a step from its name."""
+        self.wait_contexts: list[Callable[[ActiveWait], AbstractContextManager[object]]] = []
+        """Make a context around a wait, in its thread, the outermost first.
+
+        It ends once the wait has its outcome, and its report if it failed. Its errors are raised by
+        the wait. Waits that are part of another wait have none.
+        """
         self.locate_call: Callable[[str, float, str], WaitCall] | None = None
         """Finds the call of a wait that begins, in its thread; None if nothing needs it.
 
@@ -338,8 +373,25 @@ class ActiveWaits:
         return list(self._waits.values())
 
     @contextlib.contextmanager
+    def surrounded(self, wait: ActiveWait) -> Iterator[None]:
+        """Enter the contexts around a wait, once."""
+        if wait.is_surrounded or self._depth.get() or not self.wait_contexts:
+            yield
+            return
+        wait.is_surrounded = True
+        with contextlib.ExitStack() as contexts:
+            for make in tuple(self.wait_contexts):
+                contexts.enter_context(make(wait))
+            yield
+
+    @contextlib.contextmanager
     def entered(self, wait: ActiveWait) -> Iterator[None]:
         """List a wait while the context is active."""
+        with self.surrounded(wait), self._listed(wait):
+            yield
+
+    @contextlib.contextmanager
+    def _listed(self, wait: ActiveWait) -> Iterator[None]:
         depth = self._depth.get()
         self._depth.set(depth + 1)
         self._waits[id(wait)] = wait

@@ -117,6 +117,16 @@ def wait_for_condition(
     deadline, settings, note = _fit_to_test(session, deadline, settings)
     run = _WaitRun(session, condition, settings, deadline)
     active = run.describe(name, limit)
+    with ACTIVE_WAITS.surrounded(active):
+        return _complete(run, condition, active, note)
+
+
+def _complete(run: _WaitRun, condition: Condition, active: ActiveWait, note: str) -> Any:
+    """Run a wait; return its result, or raise its error with its report.
+
+    Args:
+        note: how the test's own timeout shortens its limit; empty if it does not.
+    """
     wait = f"while waiting for {condition.subject} to {condition.goal}"
     try:
         with ACTIVE_WAITS.entered(active):
@@ -194,6 +204,7 @@ class _WaitRun:
             self._evaluator.timeline,
             self._started,
             limit=limit,
+            name=name,
             call=None if locate is None else locate(name, limit, self._settings.limit_name),
             context=_SessionContext(self._session, self._condition, self._errors),
         )
@@ -299,6 +310,10 @@ class _SessionContext(WaitContext):
 
     def describe_error(self) -> str:
         return str(self._errors.last or "")
+
+    def namespaces(self) -> tuple[str, ...]:
+        named = (source.namespace for source in self._condition.sources())
+        return tuple(dict.fromkeys(filter(None, named)))
 
     def hide(self, text: str) -> str:
         return make_redactor(self._session.credentials())(text)

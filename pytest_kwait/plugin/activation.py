@@ -112,6 +112,8 @@ PLUGINS = (
     PluginObject("debugging", "DebuggerClock", _always),
     PluginObject("explore.loop", "ExplorationLoop", _explores),
     PluginObject("environments", "EnvironmentFailures", _always),
+    PluginObject("tracing", "Tracing", _always),
+    PluginObject("hook_calls", "HookCalls", _always),
 )
 
 

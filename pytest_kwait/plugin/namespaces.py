@@ -10,6 +10,7 @@ import pytest
 
 from pytest_kwait.plugin.cleanup import Cleanup, NamespaceInUse, registration_of
 from pytest_kwait.plugin.cluster import check_rights
+from pytest_kwait.plugin.hook_calls import HookCalls, NamespaceHooks
 from pytest_kwait.plugin.markers import manifest_folders, settings_in_force, settings_of
 from pytest_kwait.plugin.run import run_of, run_settings
 from pytest_kwait.plugin.timeout import running_item, running_test_of, time_budget_of
@@ -202,25 +203,44 @@ def make_namespace(
     placement = NamespaceInUse(node, name, advice, namespaces.client)
     cleanup = run_of(config).get(Cleanup)
     cleanup.namespaces.append(placement)
-    failed = False
+    hooks = NamespaceHooks(
+        run_of(config).get(HookCalls),
+        node,
+        name,
+        lambda: make_kwait(
+            config, node, owner, name, cluster, namespaces.client, namespaces, is_left=is_left
+        ),
+    )
+    failure: BaseException | None = None
     try:
         with _recorded_use(config, name, cluster):
+            if adopted is None:
+                hooks.call_created()
             yield name
-    except BaseException:
-        failed = True
+    except BaseException as error:
+        failure = error
         raise
     finally:
         cleanup.namespaces.remove(placement)
         own = settings_of(node)
-        if cleanup.is_kept(node, own) or (failed and own.keep == "failed"):
-            namespaces.keep(name)
-            removal = "" if cluster.ends_with_run else namespaces.removal_command(owner.run)
-            cleanup.report_kept(str(placement), removal)
-        elif is_left() or _is_left_to_run(config, node, owner, cluster):
-            cleanup.record_shared()
-            namespaces.release(name)
-        elif (problem := namespaces.delete(name)) is not None:
-            pytest.fail(problem, pytrace=False)
+        kept = cleanup.is_kept(node, own) or (failure is not None and own.keep == "failed")
+        left = not kept and (is_left() or _is_left_to_run(config, node, owner, cluster))
+        try:
+            hooks.end(failure, deletes=not (kept or left))
+        except BaseException:
+            kept = kept or own.keep == "failed"
+            raise
+        finally:
+            failure = None  # its traceback has this frame
+            if kept:
+                namespaces.keep(name)
+                removal = "" if cluster.ends_with_run else namespaces.removal_command(owner.run)
+                cleanup.report_kept(str(placement), removal)
+            elif left:
+                cleanup.record_shared()
+                namespaces.release(name)
+            elif (problem := namespaces.delete(name)) is not None:
+                pytest.fail(problem, pytrace=False)
 
 
 @contextmanager

@@ -78,26 +78,11 @@ class _Switch(argparse.Action):
         setattr(namespace, self.dest, "true" if flag == self.option_strings[0] else "false")
 
 
-class KwaitHooks:
-    """Hooks that other plugins implement.
-
-    Defined here since a module of their own would cost each run more than all of them.
-    """
-
-    def pytest_kwait_cluster_providers(self, config: pytest.Config) -> Any:
-        """Return further providers for `--kwait-cluster`.
-
-        Called when a run first needs its cluster, in the process that owns it.
-
-        Returns:
-            functions by name that take a `ClusterRequest` and return a `Provider`, both of
-            `pytest_kwait.clusters`.
-        """
-
-
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the hooks that other plugins implement."""
-    pluginmanager.add_hookspecs(KwaitHooks)
+    from pytest_kwait.plugin import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

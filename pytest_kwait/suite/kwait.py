@@ -97,6 +97,7 @@ from pytest_kwait.suite.manifests import (
     read_manifests,
 )
 from pytest_kwait.suite.merged_logs import list_log_places, merge_logs
+from pytest_kwait.suite.observers import APPLY_LISTENERS
 from pytest_kwait.suite.wait_methods import AsyncWaitMethods, WaitMethods
 from pytest_kwait.wait.context import DeadlineExceeded
 
@@ -328,7 +329,9 @@ class Kwait(WaitMethods):
         validation = parse_field_validation(validate)
         check_flag("dry_run", dry_run)
         documents, target = self._documents(sources, namespace, variables)
-        return self._writer.apply(documents, validation, target, dry_run=dry_run)
+        return self._report_applied(
+            self._writer.apply(documents, validation, target, dry_run=dry_run), dry_run=dry_run
+        )
 
     def create(
         self,
@@ -361,7 +364,9 @@ class Kwait(WaitMethods):
         validation = parse_field_validation(validate)
         check_flag("dry_run", dry_run)
         documents, target = self._documents(sources, namespace, variables)
-        return self._writer.create(documents, validation, target, dry_run=dry_run)
+        return self._report_applied(
+            self._writer.create(documents, validation, target, dry_run=dry_run), dry_run=dry_run
+        )
 
     def create_namespace(
         self,
@@ -475,7 +480,7 @@ class Kwait(WaitMethods):
         wait = BoundWait(VERBS["wait_for_created"], self._defaults())
         return [
             wait(obj, condition, namespace=obj["metadata"].get("namespace"), **options)
-            for obj in self._writer.create(documents, validation, target)
+            for obj in self._report_applied(self._writer.create(documents, validation, target))
         ]
 
     def get(
@@ -1790,6 +1795,13 @@ class Kwait(WaitMethods):
             return problems
         # The next test uses the same namespace and must not find these objects.
         return problems + self._writer.delete(None if self._owned else self._wait_for_deletions())
+
+    def _report_applied(self, objects: Objects, *, dry_run: bool = False) -> Objects:
+        """Pass stored objects to the listeners; return them."""
+        if not dry_run:
+            for listener in APPLY_LISTENERS:
+                listener(self, objects)
+        return objects
 
     def _documents(
         self,

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,6 +28,9 @@ from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.testing import FakeClock
 from tests.engine.fake_session import FakeSession
 from tests.objects import created_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Ears(WaitObserver):
@@ -231,3 +236,80 @@ def test_a_wait_reports_each_change_of_what_it_sees(mode: str) -> None:
         # Its report.
         "changed 1 of 3 succeeded",
     ]
+
+
+def test_a_context_is_around_a_wait_until_it_has_its_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events: list[str] = []
+
+    @contextlib.contextmanager
+    def around(wait: ActiveWait) -> Iterator[None]:
+        events.append(f"before {wait.name} in {wait.namespaces}: {wait.outcome!r}")
+        try:
+            yield
+        finally:
+            events.append(f"after: {wait.outcome}, {wait.report is not None}")
+
+    monkeypatch.setattr(ACTIVE_WAITS, "wait_contexts", [around])
+    session = FakeSession()
+    session.put(JOBS, created_job())
+    condition = condition_of(wait_for_job_complete)("ci-1", "sleepers")
+    with pytest.raises(WaitTimeout):
+        wait_for_condition(session, condition, WaitSettings(3.0), name="wait_for_job_complete")
+    assert events == [
+        "before wait_for_job_complete in ('ci-1',): ''",
+        "after: timed out, True",
+    ]
+
+
+def test_a_part_of_a_wait_has_no_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def around(wait: ActiveWait) -> contextlib.nullcontext[None]:
+        seen.append(wait.subject)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(ACTIVE_WAITS, "wait_contexts", [around])
+    with ACTIVE_WAITS.entered(_pod("outer")), ACTIVE_WAITS.entered(_pod("inner")):
+        pass
+    with ACTIVE_WAITS.entered(_pod("next")):
+        pass
+    assert seen == ["pod outer", "pod next"]
+
+
+def test_a_wait_raises_what_its_context_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(wait: ActiveWait) -> contextlib.nullcontext[None]:
+        raise ValueError(wait.subject)
+
+    monkeypatch.setattr(ACTIVE_WAITS, "wait_contexts", [refuse])
+    with pytest.raises(ValueError, match="pod a"), ACTIVE_WAITS.entered(_pod("a")):
+        pass
+    assert ACTIVE_WAITS.waits() == []
+
+
+def test_a_context_is_around_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    @contextlib.contextmanager
+    def around(name: str) -> Iterator[None]:
+        events.append(f"before {name}")
+        try:
+            yield
+        except ValueError as error:
+            events.append(str(error))
+            raise
+        finally:
+            events.append(f"after {name}")
+
+    monkeypatch.setattr(ACTIVE_WAITS, "step_contexts", [around])
+    with pytest.raises(ValueError, match="too heavy"), Step("sell"), Step("weigh"):
+        raise ValueError("too heavy")
+    assert events == [
+        *("before sell", "before weigh"),
+        *("too heavy", "after weigh", "too heavy", "after sell"),
+    ]
+
+
+def _pod(name: str) -> ActiveWait:
+    return ActiveWait(f"pod {name}", "run", Deadline.after(9.0, FakeClock()), Timeline(), 0.0)

@@ -30,6 +30,24 @@ def test_suite_without_waits_imports_little(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+def test_a_run_without_spans_imports_no_tracing(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(
+        """
+        import os
+        import sys
+
+        def test_it(kwait):
+            with kwait.step("look"):
+                kwait.wait_for(f"namespace/{kwait.namespace}", "create")
+            assert [name for name in sys.modules if name.startswith("opentelemetry")] == []
+            assert "TRACEPARENT" not in os.environ
+        """
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
 def test_a_module_of_the_plugin_can_be_switched_off(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str]
 ) -> None:

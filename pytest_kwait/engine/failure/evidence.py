@@ -10,7 +10,7 @@ import difflib
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -33,6 +33,7 @@ from pytest_kwait.engine.failure.operators import (
     list_operator_containers,
     make_matcher,
 )
+from pytest_kwait.engine.failure.owned_pods import list_owned_pods
 from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor, redact_log
 from pytest_kwait.engine.pod_fields import (
     ContainerReport,
@@ -368,6 +369,7 @@ def gather_evidence(
     deadline = limit.at_most(LIMIT - _SECRETS_TIMEOUT)
     errors: list[str] = []
     with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="kwait-evidence") as pool:
+        scope = _add_owned_pods(session, scope, operated, pool, deadline)
         listing = pool.submit(_gather_pods, session, scope, deadline, errors)
         reading = pool.submit(_gather_events, session, scope, deadline, errors)
         naming = [
@@ -396,6 +398,21 @@ def gather_evidence(
         refusals,
         records,
     )
+
+
+def _add_owned_pods(
+    session: ApiSession,
+    scope: EvidenceScope,
+    operated: OperatedObjects | None,
+    pool: ThreadPoolExecutor,
+    deadline: Deadline,
+) -> EvidenceScope:
+    """Return the scope with the pods of a custom object, where the wait itself knows none."""
+    has_pods = scope.pods is not None or scope.pod_names
+    if operated is None or not operated.is_custom or not scope.namespace or has_pods:
+        return scope
+    names = list_owned_pods(session, scope.namespace, operated.names, pool, deadline)
+    return replace(scope, pod_names=names)
 
 
 def _gather_pods(

@@ -425,9 +425,10 @@ def test_logs_that_are_searched_are_bounded() -> None:
 
     assert [tail.pod for tail in findings.refusals] == ["p-00", "p-01", "p-02"]
     assert session.count("logs ") == 10
-    # Roles and their bindings, then the pods of the namespace.
-    assert [session.count(f"list {kind}") for kind in ("cluster", "role", "pods")] == [2, 2, 1]
-    session.fail("list", PODS, ApiError("pods is forbidden", status=403, reason="Forbidden"))
+    # Roles and their bindings, then the pods of the namespace, and those of the object.
+    assert [session.count(f"list {kind}") for kind in ("cluster", "role", "pods")] == [2, 2, 2]
+    forbidden = ApiError("pods is forbidden", status=403, reason="Forbidden")
+    session.fail("list", PODS, forbidden, forbidden)
     findings = gather_evidence(session, EvidenceScope("ci-1"), (), WIDGETS)
     assert (findings.refusals, findings.errors) == ((), ())
     assert gather_evidence(session, EvidenceScope("ci-1")).refusals == ()

@@ -1,0 +1,1 @@
+"""Hooks: code of a suite around namespaces, applies and waits."""
