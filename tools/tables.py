@@ -333,7 +333,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
             "down",
             "shards run",
             "janitor",
-            *("report merge", "report audit", "report limits"),
+            *("report merge", "report audit", "report limits", "report flakes"),
             "replay",
         )
     },

@@ -24,7 +24,7 @@ _COMMANDS = {
     "down": "end a cluster that `kwait up` has started",
     "shards": "run a suite in shards on a cluster",
     "janitor": "remove what dead runs have left in a cluster, and what was kept and has expired",
-    "report": "merge reports of jobs, audit their waits, suggest limits",
+    "report": "x",
     "replay": "show a recorded test, read-only, to kubectl and waits",
 }
 

@@ -1,4 +1,4 @@
-"""`kwait report`: merge reports of several jobs, list the audit of waits, suggest their limits."""
+"""`kwait report`: merge reports of jobs, audit waits, suggest limits, find flaky tests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pytest_kwait.errors import KwaitError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
     from pytest_kwait.suite.report.run_report import RunReport
 
@@ -31,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         required=True,
-        help="the merged report: .html is a page, .json can be merged again",
+        help="the merged report: .html is a page, .json can be merged again, .md has the distinct "
+        "failures",
     )
 
     audit = actions.add_parser(
@@ -49,6 +51,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "three times the 99th percentile, at least 5 s, rounded up.",
     )
     _add_files(limits)
+
+    flakes = actions.add_parser(
+        "flakes",
+        help="list tests that failed in some runs",
+        description="List how often each test failed in all runs of the reports, since when, with "
+        "which failures, and what it saw only then.",
+    )
+    flakes.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        type=Path,
+        help="a report as JSON, the FILE.partial of a killed run, or a folder with such",
+    )
+    flakes.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
     from pytest_kwait.suite.report.files import check_writable, read_report
     from pytest_kwait.suite.report.run_report import list_omissions, merge_reports
 
+    if arguments.action == "flakes":
+        _list_flakes(arguments.paths, as_json=arguments.json)
+        return 0
     output = None
     if arguments.action == "merge":
         (output,) = read_reports(arguments.output, "--output", None)
@@ -91,6 +111,12 @@ def _write(report: RunReport, output: Path) -> None:
         write_report(report, output)
     except OSError as error:
         raise KwaitError(f"{output} could not be written: {error.strerror}") from None
+    if output.suffix.lower() == ".md":
+        from pytest_kwait.suite.report.failures import list_failures
+        from pytest_kwait.suite.report.markdown import count_failures
+
+        print(f"{output}: {count_failures(list_failures(report))} of {len(report.runs)} runs")
+        return
     waits = sum(not wait.inner for wait in report.waits)
     print(f"{output}: {waits} waits of {len(report.runs)} runs")
 
@@ -119,3 +145,30 @@ def _suggest_limits(report: RunReport) -> None:
             sys.stderr,
         )
     print_text("\n".join(render_limits(rows)))
+
+
+def _list_flakes(paths: Iterable[Path], *, as_json: bool) -> None:
+    from pytest_kwait.suite.report.files import find_reports, read_report
+    from pytest_kwait.suite.report.flakes import FlakeCounts, render_flakes
+
+    counts = FlakeCounts()
+    for path in paths:
+        for file in find_reports(path, "PATH"):
+            counts.add(read_report(file, "PATH"))
+    statistics = counts.statistics()
+    if not statistics.tests:
+        raise KwaitError("no test of the reports has passed or failed")
+    if statistics.unnamed:
+        print_text(
+            f"kwait report: {statistics.unnamed} passed tests are counted in these reports, but "
+            "not named: an older pytest-kwait wrote them; they count as no run",
+            sys.stderr,
+        )
+    if as_json:
+        from msgspec import json
+
+        from pytest_kwait.bounds import encode_json
+
+        print_text(json.format(encode_json(statistics)).decode())
+    else:
+        print_text("\n".join(render_flakes(statistics)))

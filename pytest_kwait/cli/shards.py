@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="report of all shards, .html or .json; repeatable",
+        help="report of all shards, .html, .json or .md; repeatable",
     )
     add("--output", metavar="DIR", type=Path, help="folder for log and files of each shard")
     add("--kubeconfig", metavar="FILE", type=Path, help="kubeconfig of the cluster")

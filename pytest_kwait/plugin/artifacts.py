@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument, KwaitError
+from pytest_kwait.plugin.failure_list import FailureList
 from pytest_kwait.plugin.failures import (
     Failure,
     failed_waits_in,
@@ -170,6 +171,7 @@ class ArtifactCollector:
         """Returns whether a failure of a test gets a folder."""
         self._torn_down: pytest.Item | None = None
         """The test whose teardown has begun; None while one is set up."""
+        self._failures = FailureList(run, self._path)
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Refuse a folder that cannot be written to."""
@@ -217,6 +219,8 @@ class ArtifactCollector:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Finish the dumps before the run's objects are removed."""
         self._crash_dumper.finish(patient=exitstatus != pytest.ExitCode.INTERRUPTED)
+        if not self._run.is_worker and not self._config.getoption("collectonly"):
+            self._failures.finish(is_green=exitstatus == pytest.ExitCode.OK)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the path of the artifacts, and errors."""
@@ -361,6 +365,7 @@ class ArtifactCollector:
             failure = failure_of(report)
         if failure.folder:
             self._tests.add(report.nodeid)
+        self._failures.add(report, failure)
         self._trouble = self._trouble or failure.trouble
 
     def _lines(self) -> Iterator[str]:
@@ -369,7 +374,10 @@ class ArtifactCollector:
         if count:
             where = relative_path(self._config, str(self._path))
             yield f"kwait: artifacts of {count} failed {'test' if count == 1 else 'tests'}: {where}"
-        trouble = next(filter(None, (self._trouble, *self._crash_dumper.troubles)), "")
+        if self._failures.line:
+            yield self._failures.line
+        troubles = (self._trouble, *self._crash_dumper.troubles, self._failures.trouble)
+        trouble = next(filter(None, troubles), "")
         if trouble:
             yield f"kwait: artifacts could not be written: {trouble}"
 
@@ -390,6 +398,7 @@ class ArtifactCollector:
         words = self._read_worker_journal(worker)
         self._run.mask_secrets()
         failure.namespaces = tuple(place.namespace for place in words.places)
+        failure.kubectl = next(filter(None, map(_kubectl_for, words.places)), [])
         try:
             folder = ArtifactFolder(create_folder(self._path, name), make_redactor(()))
         except OSError as error:
@@ -473,6 +482,8 @@ class ArtifactCollector:
             ended = RecordedFailure("expired", failure.headline)
             self._record(item, folder, ended)
             self._dump(item, folder)
+            self._failures.add_folder(folder.path)
+            self._failures.finish(is_green=False)
             return str(folder.path)
 
     @contextmanager
@@ -547,6 +558,10 @@ class ArtifactCollector:
             "shard": self._run.shard,
             "worker": worker,
             "namespaces": list(failure.namespaces),
+            "cluster": failure.cluster or self._run.cluster_name,
+            "kubectl": failure.kubectl,
+            "place": failure.place,
+            "step": failure.step,
             "headline": failure.headline,
             "waits": waits,
         }
@@ -586,6 +601,14 @@ class ArtifactCollector:
         except KwaitError as error:
             folder.problem(f"namespaces {', '.join(names)} are left out: {error}")
         self._left -= limit - deadline.remaining
+
+
+def _kubectl_for(place: NamespaceUse) -> list[str]:
+    """Return the command that reaches the cluster of a crashed worker; none if it ends."""
+    if place.provider != "existing":
+        return []
+    context = [f"--context={place.context}"] if place.context else []
+    return ["kubectl", f"--kubeconfig={place.kubeconfig}", *context]
 
 
 def _plain_longrepr(report: pytest.TestReport) -> str:

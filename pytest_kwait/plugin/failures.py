@@ -8,6 +8,7 @@ message, for artifacts and reports; without `-v`, the terminal's summary shows a
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from itertools import chain
@@ -33,11 +34,12 @@ from pytest_kwait.plugin.timeout import running_item, time_left
 from pytest_kwait.plugin.usage import uses_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from pytest_kwait.framework.predicates import ObjectMatch
     from pytest_kwait.plugin.run import Run
+    from pytest_kwait.suite.config.clusters import FurtherCluster
 
 _ATTRIBUTE = "kwait_failure"
 
@@ -45,6 +47,12 @@ _INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib
 """Packages whose frames are removed from tracebacks of this package's errors."""
 
 _raising_waits_key: pytest.StashKey[tuple[int, ...]] = pytest.StashKey()
+
+_CLUSTER_NOTE = re.compile(r"the wait was on cluster (\S+)")
+"""The note of `suite.bound_wait` on the error of a wait on a further cluster."""
+
+_ENDING_PROVIDERS = frozenset({"embedded", "binaries"})
+"""The providers whose clusters end with the run."""
 
 _ASSERTION_WIDTH = 74
 """Of 80 columns, pytest's `E` prefix and the indentation of explanations take six."""
@@ -64,6 +72,9 @@ class Failure:
         trouble: why artifacts could not be written; empty if they were.
         step: the steps of the test that it failed in; empty outside of any.
         recording: the file of its recording; empty for none.
+        place: the failed line of the user, as `file:line`; empty if unknown.
+        kubectl: the command that reaches the cluster after the run; none if it ends with the run.
+        cluster: the provider and name of the further cluster of its wait; empty for the run's own.
     """
 
     def __init__(
@@ -75,6 +86,9 @@ class Failure:
         trouble: str = "",
         step: str = "",
         recording: str = "",
+        place: str = "",
+        kubectl: Sequence[str] = (),
+        cluster: str = "",
     ) -> None:
         self.headline = headline
         self.awaited = awaited
@@ -83,6 +97,9 @@ class Failure:
         self.trouble = trouble
         self.step = step
         self.recording = recording
+        self.place = place
+        self.kubectl = list(kubectl)
+        self.cluster = cluster
 
     def attach(self, report: pytest.TestReport) -> None:
         """Attach this to a report, as values that pytest-xdist can serialize."""
@@ -146,7 +163,16 @@ class FailureReporter:
             headline = "failed" if error is None else cut_headline(redact(headline_of(error)))
             awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
             step = cut_headline(redact(get_failed_step(error)))
-            Failure(headline, awaited, tuple(namespaces_of(item)), step=step).attach(report)
+            further = _find_further_cluster(self._run, errors)
+            Failure(
+                headline,
+                awaited,
+                tuple(namespaces_of(item)),
+                step=step,
+                place=_find_place(item.config, report),
+                kubectl=_kubectl_of(item) if further is None else _kubectl_on(further, waits),
+                cluster="" if further is None else f"{further.provider} {further.name}",
+            ).attach(report)
             _add_releases(item, report)
             shown = _shown_error(error)
             if shown is not None:
@@ -393,6 +419,53 @@ def relative_path(config: pytest.Config, path: str) -> str:
     """Return a path relative to the start folder of pytest, if it is below that."""
     here = config.invocation_params.dir
     return os.path.relpath(path, here) if Path(path).is_relative_to(here) else path
+
+
+def list_places(config: pytest.Config, report: pytest.TestReport) -> Iterator[tuple[Path, int]]:
+    """Yield the failed line of a report, then the first line of the test; each with its file."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    places = [(crash.path, crash.lineno)] if crash is not None else []
+    places.append((report.location[0], (report.location[1] or 0) + 1))
+    for path, line in places:
+        yield Path(os.path.normpath(config.rootpath / path)), int(line)
+
+
+def _find_place(config: pytest.Config, report: pytest.TestReport) -> str:
+    """Return the user's line that failed, as `file:line`; empty if it is unknown."""
+    for path, line in list_places(config, report):
+        if path.is_relative_to(config.rootpath) and "site-packages" not in path.parts:
+            return f"{relative_path(config, str(path))}:{line}"
+    return ""
+
+
+def _find_further_cluster(run: Run, errors: Iterable[BaseException]) -> FurtherCluster | None:
+    """Return the further cluster that the note of a failed wait names; None for the run's own."""
+    notes = chain.from_iterable(getattr(error, "__notes__", ()) for error in errors)
+    names = [found[1] for found in map(_CLUSTER_NOTE.fullmatch, notes) if found is not None]
+    return next((each for each in run.settings.clusters if each.name in names), None)
+
+
+def _kubectl_on(cluster: FurtherCluster, waits: Sequence[WaitTimeout | WaitFailed]) -> list[str]:
+    """Return the command that reaches a further cluster after the run; none if it ends with it."""
+    if cluster.provider in _ENDING_PROVIDERS:
+        return []
+    known = next((wait.evidence["kubectl"] for wait in waits if "kubectl" in wait.evidence), None)
+    return [] if known is None else ["kubectl", *known]
+
+
+def _kubectl_of(item: pytest.Item) -> list[str]:
+    """Return the command that reaches a test's cluster after the run; none if it ends with it."""
+    client = client_of(item)
+    if client is None:
+        return []
+    from pytest_kwait.client.session import ApiSession
+
+    try:
+        session = ApiSession.of(client)
+    except KwaitError:
+        # A conftest's fixture may return any object.
+        return []
+    return [] if session.outlook else ["kubectl", *session.kubectl_args]
 
 
 def client_of(item: pytest.Item) -> Any:

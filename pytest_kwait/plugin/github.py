@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.failures import failure_of, relative_path
+from pytest_kwait.plugin.failures import failure_of, list_places, relative_path
 from pytest_kwait.plugin.report_guard import guard_report
 
 if TYPE_CHECKING:
@@ -111,13 +111,9 @@ class FailureCollector:
     def _line(self, report: pytest.TestReport) -> tuple[str, int]:
         """Return the failed line, or the first line of the test, relative to the repository."""
         root = Path(os.environ.get("GITHUB_WORKSPACE") or self._config.rootpath)
-        crash = getattr(report.longrepr, "reprcrash", None)
-        places = [(crash.path, crash.lineno)] if crash is not None else []
-        places.append((report.location[0], (report.location[1] or 0) + 1))
-        for path, line in places:
-            whole = Path(os.path.normpath(self._config.rootpath / path))
-            if whole.is_relative_to(root) and "site-packages" not in whole.parts:
-                return whole.relative_to(root).as_posix(), int(line)
+        for path, line in list_places(self._config, report):
+            if path.is_relative_to(root) and "site-packages" not in path.parts:
+                return path.relative_to(root).as_posix(), line
         return "", 1
 
 

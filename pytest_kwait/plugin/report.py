@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.plugin.failures import failure_of, raising_waits_of, relative_path
+from pytest_kwait.plugin.failures import Failure, failure_of, raising_waits_of, relative_path
 from pytest_kwait.plugin.report_guard import guard_report
 from pytest_kwait.plugin.run import worker_output
 from pytest_kwait.plugin.summary import locate_calls
@@ -29,6 +29,8 @@ _OUTCOMES_BY_SEVERITY = (
     *("passed", "xpassed", "skipped", "xfailed"),
     *("rerun", "error", "failed", "crashed"),
 )
+_BAD = _OUTCOMES_BY_SEVERITY[-4:]
+"""The outcomes of phases that failed."""
 
 
 class OutcomeRecorder:
@@ -46,7 +48,8 @@ class OutcomeRecorder:
         self.run = run
         self.lost: list[str] = []
         self._open: dict[tuple[str, str], tuple[str, str, float]] = {}
-        self._recordings: dict[tuple[str, str], str] = {}
+        self._failures: dict[tuple[str, str], tuple[str, Failure]] = {}
+        """The first failed phase of each unfinished test."""
         self._count = 0
         self._uncollected: set[str] = set()
 
@@ -67,8 +70,11 @@ class OutcomeRecorder:
         outcome = _worse_outcome(outcome, _outcome(report))
         if report.failed and not text:
             text = report.longreprtext
-        if report.failed and (recording := failure_of(report).recording):
-            self._recordings[key] = recording
+        if _outcome(report) in _BAD:
+            phase = "crashed" if _outcome(report) == "crashed" else str(report.when)
+            failure = failure_of(report)
+            _, first = self._failures.setdefault(key, (phase, failure))
+            first.recording = first.recording or failure.recording
         seconds += getattr(report, "duration", 0.0)
         if report.when in ("setup", "call"):
             self._open[key] = (outcome, text, seconds)
@@ -91,7 +97,7 @@ class OutcomeRecorder:
         from pytest_kwait.suite.report.records import JournalEntry, TestRecord, limit_failure_text
 
         self._count += 1
-        recording = self._recordings.pop((test, worker), "")
+        phase, failure = self._failures.pop((test, worker), ("", Failure("")))
         self.run.tests[outcome] = self.run.tests.get(outcome, 0) + 1
         record = TestRecord(
             id=f"{self.run.id}.{self._count}",
@@ -103,10 +109,21 @@ class OutcomeRecorder:
             shard=self.run.shard,
             worker=worker,
             text=limit_failure_text(text, make_redactor(())) if text else "",
-            recording=relative_path(self._config, recording) if recording else "",
+            recording=self._shorten(failure.recording),
             explored=explored,
+            headline=failure.headline,
+            phase=phase,
+            place=failure.place,
+            step=failure.step,
+            namespaces=list(failure.namespaces),
+            folder=self._shorten(failure.folder),
+            kubectl=failure.kubectl,
+            cluster=failure.cluster,
         )
         self.journal.write(JournalEntry(test=record))
+
+    def _shorten(self, path: str) -> str:
+        return relative_path(self._config, path) if path else ""
 
     def finish(self, reports: tuple[Path, ...], exit_status: int) -> list[str]:
         """Write the reports; return a line for each."""
@@ -282,22 +299,20 @@ class ReportWriter:
 
     def _start(self) -> None:
         from pytest_kwait.clock import SYSTEM_CLOCK
+        from pytest_kwait.suite.report.commit import find_commit
         from pytest_kwait.suite.report.files import check_writable, partial_folder
         from pytest_kwait.suite.report.records import JournalEntry, RunRecord
 
         run, settings = self._run, self._run.settings
         for path in settings.report:
             check_writable(path, "report", settings.source("report"))
-        named = settings.kubeconfig is not None or settings.context is not None
-        provider = settings.cluster
-        if provider == "auto":
-            provider = "existing" if named else "embedded"
         record = RunRecord(
             id=f"{run.id}-{os.urandom(4).hex()}",
             name=run.id,
             started=round(SYSTEM_CLOCK.time(), 3),
             shard=run.shard,
-            cluster=" ".join(filter(None, (provider, settings.context))),
+            cluster=run.cluster_name,
+            commit=find_commit(self._config.rootpath, os.environ),
         )
         folder = partial_folder(settings.report[0])
         try:

@@ -74,6 +74,16 @@ class Run:
         return output
 
     @property
+    def cluster_name(self) -> str:
+        """The provider of its cluster, with the given context."""
+        settings = self.settings
+        provider = settings.cluster
+        if provider == "auto":
+            is_named = settings.kubeconfig is not None or settings.context is not None
+            provider = "existing" if is_named else "embedded"
+        return " ".join(filter(None, (provider, settings.context)))
+
+    @property
     def source(self) -> ClusterSource:
         """The source of the cluster, made on first use; nothing is started."""
         return self.find_source("")

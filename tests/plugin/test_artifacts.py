@@ -33,6 +33,7 @@ def test_a_failed_test_has_a_folder_with_everything(
     found = read_files(pytester.path / "art")
     folder, space = "test_it-test_it-########", "t-it-########"
     assert list(found) == [
+        "failures.md",
         f"{folder}/evidence.json",
         f"{folder}/failure.txt",
         f"{folder}/{space}/namespace.yaml",
@@ -62,6 +63,10 @@ def test_a_failed_test_has_a_folder_with_everything(
         "shard": "",
         "worker": "",
         "namespaces": [space],
+        "cluster": "embedded",
+        "kubectl": ["kubectl", "--kubeconfig", "/fake/kubeconfig"],
+        "place": "test_it.py:4",
+        "step": "",
         "headline": f"job {space}/pi did not become complete within 100ms: not found yet",
     }
     assert (wait["error"], wait["goal"]) == ("WaitTimeout", "become complete")
@@ -101,7 +106,7 @@ def test_setup_and_teardown_that_fail(pytester: pytest.Pytester, fake_cluster: F
     result.assert_outcomes(passed=1, failed=1, errors=3)
     assert "kwait: artifacts of 3 failed tests: art" in result.stdout.str().splitlines()
     found = read_files(pytester.path / "art")
-    places = [name.split("/", 1) for name in found]
+    places = [name.split("/", 1) for name in found if "/" in name]
     assert [rest for folder, rest in places if "test_setup" in folder] == [
         "evidence.json",
         "failure.txt",
@@ -211,6 +216,7 @@ def test_tests_that_have_nothing_to_do_with_us_have_folders_too(
     run(pytester).assert_outcomes(failed=2, xfailed=1, skipped=1)
     found = read_files(pytester.path / "art")
     assert list(found) == [
+        "failures.md",
         "test_it-test_behind-########/evidence.json",
         "test_it-test_behind-########/failure.txt",
         "test_it-test_plain-########/evidence.json",
@@ -245,6 +251,7 @@ def test_another_attempt_and_another_run_have_folders_of_their_own(
         run(pytester, "-p", "conftest_twice").assert_outcomes(failed=2)
     folders = sorted(hide_random_parts(each.name) for each in (pytester.path / "art").iterdir())
     assert folders == [
+        "failures.md",
         "test_it-test_it-########",
         "test_it-test_it-########-2",
         "test_it-test_it-########-attempt-2",
@@ -275,7 +282,7 @@ def test_workers_write_their_own_and_the_controller_tells(
     assert "kwait: artifacts of 4 failed tests: art" in result.stdout.str().splitlines()
     found = read_files(pytester.path / "art")
     assert sum(name.endswith("namespace.yaml") for name in found) == 3
-    assert all(re.search(r"-gw\d/", name) for name in found)
+    assert all(re.search(r"-gw\d/", name) for name in found if name != "failures.md")
     (killed,) = (found[name] for name in found if re.search("test_killed.*/failure.txt", name))
     assert re.fullmatch(
         r"\[gw\d\] .*\nworker 'gw\d' crashed while running 'test_it.py::test_killed'\n", killed

@@ -124,6 +124,7 @@ def test_it(kwait, wait_for_job_complete):
     found = read_files(pytester.path / "art")
     folder, space = "test_it-test_it-########-gw0", "t-it-########"
     assert list(found) == [
+        "failures.md",
         f"{folder}/evidence.json",
         f"{folder}/failure.txt",
         f"{folder}/{space}/namespace.yaml",
@@ -134,6 +135,8 @@ def test_it(kwait, wait_for_job_complete):
     assert found[f"{folder}/failure.txt"].endswith(
         "\nworker 'gw0' crashed while running 'test_it.py::test_it'\n"
     )
+    assert "- `test_it.py::test_it` (crashed), worker gw0\n" in found["failures.md"]
+    assert "  awaited  job pi to become complete\n" in found["failures.md"]
     assert "name: mine" in found[f"{folder}/{space}/objects/configmaps.yaml"]
     assert "words: (hidden)" in found[f"{folder}/{space}/objects/secrets.yaml"]
     # While it was there: the run has removed it since.
@@ -148,6 +151,10 @@ def test_it(kwait, wait_for_job_complete):
         "shard": "",
         "worker": "gw0",
         "namespaces": [space],
+        "cluster": "embedded",
+        "kubectl": [],
+        "place": "",
+        "step": "",
         "headline": "worker 'gw0' crashed while running 'test_it.py::test_it'",
     }
     assert 0 < wait.pop("elapsed_seconds") < 60
@@ -233,9 +240,10 @@ def test_remote_worker_has_only_its_failure(
     assert "INTERNALERROR" not in result.stdout.str()
     found = read_files(pytester.path / "art")
     folder = "test_it-test_it-########-gw0"
-    assert list(found) == [f"{folder}/evidence.json", f"{folder}/failure.txt"]
+    assert list(found) == ["failures.md", f"{folder}/evidence.json", f"{folder}/failure.txt"]
     evidence = json.loads(found[f"{folder}/evidence.json"])
     assert (evidence["namespaces"], evidence["waits"]) == ([], [])
+    assert "- `test_it.py::test_it` (crashed), worker gw0\n" in found["failures.md"]
 
 
 def test_no_records_without_the_option(
@@ -278,12 +286,15 @@ def test_it(kwait, kwait_cluster):
     found = read_files(pytester.path / "art")
     folder, space = "test_it-test_it-########", "t-it-########"
     assert list(found) == [
+        "failures.md",
         f"{folder}/evidence.json",
         f"{folder}/failure.txt",
         f"{folder}/{space}/namespace.yaml",
         f"{folder}/{space}/objects/configmaps.yaml",
         f"{folder}/{space}/objects/serviceaccounts.yaml",
     ]
+    assert "- `test_it.py::test_it` (expired)\n" in found["failures.md"]
+    assert "  awaited  configmap other to get created\n" in found["failures.md"]
     lines = hide_random_parts(result.stdout.str()).splitlines()
     assert f"kwait: artifacts of the test that ran out of time: art/{folder}" in lines
     assert any(" Timeout " in line for line in lines)

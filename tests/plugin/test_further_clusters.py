@@ -68,9 +68,12 @@ def test_a_failure_names_the_cluster(lab: pytest.Pytester) -> None:
                 )
         """
     )
-    result = lab.runpytest(*_OPTIONS)
+    result = lab.runpytest(*_OPTIONS, "--kwait-artifacts=art", "--kwait-report=r.md")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E  *the wait was on cluster b"])
+    for path in ("art/failures.md", "r.md"):
+        text = (lab.path / path).read_text()
+        assert "- cluster: `lab b`\n- namespace: `t-further-peer-" in text
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_a_failed_teardown_of_a_passed_test_is_recorded(pytester: pytest.Pyteste
         "--kwait-artifacts=art", "--kwait-record=always", "--kwait-report=report.json"
     )
     result.assert_outcomes(passed=2, errors=1)
-    (folder,) = (pytester.path / "art").iterdir()
+    (folder,) = (each for each in (pytester.path / "art").iterdir() if each.is_dir())
     file = folder / "recording.jsonl.gz"
     (failure,) = [line for line in read_recording(file).lines if line.type == "FAILURE"]
     assert (failure.outcome, failure.text) == ("teardown", "ValueError: it does not close")

@@ -354,8 +354,8 @@ def test_collection_error_is_a_failure(pytester: pytest.Pytester, workers: list[
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        ("r.txt", "use the path of a file that ends with .html or .json"),
-        ("r", "use the path of a file that ends with .html or .json"),
+        ("r.txt", "use the path of a file that ends with .html, .json or .md"),
+        ("r", "use the path of a file that ends with .html, .json or .md"),
         ("no/r.html", "there is no folder {path}/no; make it first"),
         ("file/r.html", "there is no folder {path}/file; make it first"),
         ("folder.json", "it is a folder; use the path of a file"),
@@ -435,7 +435,7 @@ def test_an_empty_name_in_the_list_is_refused(
     result = pytester.runpytest()
     assert (
         "ERROR: report='' (from env KWAIT_REPORT) is not valid: use the path of a file that ends "
-        "with .html or .json"
+        "with .html, .json or .md"
     ) in result.stderr.str().splitlines()
 
 

@@ -398,7 +398,8 @@ def test_settings_take_toml_types_and_text(
         ("artifacts = 7", "artifacts=7 (from {}) is not valid: use the path of a file"),
         (
             "report = [7]",
-            "report=7 (from {}) is not valid: use the path of a file that ends with .html or .json",
+            "report=7 (from {}) is not valid: use the path of a file that ends with .html, .json "
+            "or .md",
         ),
         (
             "allowed_contexts = [1]",

@@ -25,6 +25,7 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.condition import ObjectReference  # noqa: TC001 - read by decoders
 from pytest_kwait.engine.failure.log_records import find_records, find_refusals
 from pytest_kwait.engine.failure.operators import (
     OperatedObjects,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_kwait.client.session import ApiSession
-    from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+    from pytest_kwait.engine.condition import EvidenceScope, Source
 
 NAMES = 10
 LIMIT = 5.0

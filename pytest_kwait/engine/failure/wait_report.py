@@ -236,8 +236,12 @@ def _render_terms(report: WaitReport) -> Iterator[str]:
         yield from wrap_middle("  seen      ", report.seen)
     if report.option:
         yield from wrap_middle("  option    ", report.option)
-    for existing in report.findings.existing:
-        yield from wrap_middle("  there are ", _render_existing(existing))
+    yield from _render_all_existing(report.findings)
+
+
+def _render_all_existing(findings: Evidence, width: int = WIDTH) -> Iterator[str]:
+    for existing in findings.existing:
+        yield from wrap_middle("  there are ", _render_existing(existing), width=width)
 
 
 def _render_existing(existing: ExistingObjects) -> str:
@@ -256,10 +260,10 @@ def _render_timeline(report: WaitReport) -> Iterator[str]:
     if timeline.changes < 2:
         return
     yield "  timeline"
-    yield from _render_changes(timeline.first)
+    yield from render_changes(timeline.first)
     if timeline.left_out:
         yield f"             ... {timeline.left_out} more changes ..."
-    yield from _render_changes(timeline.latest)
+    yield from render_changes(timeline.latest)
 
 
 def _comparable_text(change: VerdictChange) -> str:
@@ -272,8 +276,8 @@ def _comparable_text(change: VerdictChange) -> str:
     return _NUMBER.sub("#", _MORE_PODS.sub("", change.text))
 
 
-def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
-    """Return a line per change; alternations, and a failed state that counts on, share them."""
+def render_changes(changes: Sequence[VerdictChange], width: int = WIDTH) -> Iterator[str]:
+    """Yield a line per change; alternations, and a failed state that counts on, share them."""
     texts = [_comparable_text(change) for change in changes]
     place = 0
     while place < len(changes):
@@ -288,7 +292,7 @@ def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
         if returns > 1:
             place += returns - 1
             text = f"the last of {returns} changes to and fro between these two"
-        yield cut_line(f"  {changes[place].at:8.1f}s  {text}")
+        yield cut_line(f"  {changes[place].at:8.1f}s  {text}", width)
         end = place
         while returns < 2 and end + 1 < len(changes) and texts[end + 1] == texts[place]:
             end += 1
@@ -298,15 +302,17 @@ def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
         place += 1
 
 
-def _render_pods(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
+def _render_pods(findings: Evidence, shown: _ShownTexts, width: int = WIDTH) -> Iterator[str]:
     if not findings.pods:
         return
     yield "  pods"
     for pod in findings.pods[:PODS]:
-        yield from shown.add(wrap_middle("    ", _render_pod(pod, shown), rest="      "))
+        text = _render_pod(pod, shown)
+        yield from shown.add(wrap_middle("    ", text, rest="      ", width=width))
         for container in pod.containers:
             text = _render_container(container, shown)
-            yield from shown.add(wrap_middle("      ", text, rest="        ", lines=3))
+            lines = wrap_middle("      ", text, rest="        ", lines=3, width=width)
+            yield from shown.add(lines)
     rest = Counter(pod.phase for pod in findings.pods[PODS:])
     if rest:
         phases = ", ".join(f"{n} {phase}" for phase, n in rest.most_common())
@@ -337,11 +343,12 @@ def _render_container(container: ContainerReport, shown: _ShownTexts) -> str:
     return f"{init}{container.name}: {facts}{': ' if detail else ''}{detail}"
 
 
-def _render_claims(findings: Evidence) -> Iterator[str]:
+def _render_claims(findings: Evidence, width: int = WIDTH) -> Iterator[str]:
     if findings.claims:
         yield "  unbound claims"
     for claim in findings.claims:
-        yield from wrap_middle("    ", _render_claim(claim), rest="      ", lines=3)
+        text = _render_claim(claim)
+        yield from wrap_middle("    ", text, rest="      ", lines=3, width=width)
 
 
 def _render_claim(claim: UnboundClaim) -> str:
@@ -351,7 +358,7 @@ def _render_claim(claim: UnboundClaim) -> str:
     return f"{claim.name}{wanted}{why}{there}"
 
 
-def _render_events(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
+def _render_events(findings: Evidence, shown: _ShownTexts, width: int = WIDTH) -> Iterator[str]:
     lines: list[str] = []
     count = 0
     for event in findings.events:
@@ -361,7 +368,8 @@ def _render_events(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
         count += 1
         if count > EVENTS:
             continue
-        lines += shown.add(wrap_middle("    ", _render_event(event), rest="      ", lines=3))
+        text = _render_event(event)
+        lines += shown.add(wrap_middle("    ", text, rest="      ", lines=3, width=width))
     if lines:
         yield "  warnings"
         yield from lines
@@ -376,32 +384,32 @@ def _render_event(event: EventGroup) -> str:
     return f"{times}{event.reason} ({event.subject}{others}){message}"
 
 
-def _render_logs(findings: Evidence) -> Iterator[str]:
+def _render_logs(findings: Evidence, width: int = WIDTH) -> Iterator[str]:
     for tail in findings.logs:
         empty = ": empty" if not tail.lines else ""
-        yield from wrap_middle("  ", f"{_name_log(tail)}{empty}", rest="    ")
+        yield from wrap_middle("  ", f"{_name_log(tail)}{empty}", rest="    ", width=width)
         for line in tail.lines:
             # The end of a long line is often its point: the module that is missing, the status.
-            if len(line) > WIDTH - len("    | "):
-                yield from wrap_middle("    | ", line, rest="    |   ", lines=2)
+            if len(line) > width - len("    | "):
+                yield from wrap_middle("    | ", line, rest="    |   ", lines=2, width=width)
             else:
-                yield cut_line(f"    | {line}")
+                yield cut_line(f"    | {line}", width)
 
 
-def _render_refusals(findings: Evidence) -> Iterator[str]:
+def _render_refusals(findings: Evidence, width: int = WIDTH) -> Iterator[str]:
     is_elsewhere = any(tail.namespace for tail in findings.refusals)
     pods = "pods of operators" if is_elsewhere else "the namespace's pods"
     if findings.refusals:
         yield f"  refused by the API server, as logs of {pods} say"
     for line in _name_lines(findings.refusals):
-        yield from wrap_middle("    ", line, rest="      ")
+        yield from wrap_middle("    ", line, rest="      ", width=width)
 
 
-def _render_records(findings: Evidence) -> Iterator[str]:
+def _render_records(findings: Evidence, width: int = WIDTH) -> Iterator[str]:
     if findings.records:
         yield "  operator, by its log"
     for line in _name_lines(findings.records):
-        yield from wrap_middle("    ", line, rest="      ", lines=6)
+        yield from wrap_middle("    ", line, rest="      ", lines=6, width=width)
 
 
 def _name_lines(tails: Sequence[LogTail]) -> list[str]:
@@ -429,6 +437,12 @@ def _render_command(findings: Evidence, width: int = WIDTH) -> Iterator[str]:
     if findings.outlook:
         yield from wrap_middle("  look: ", findings.outlook, width=width)
         return
+    words = list_kubectl_arguments(findings)
+    yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *words])}"
+
+
+def list_kubectl_arguments(findings: Evidence) -> list[str]:
+    """Return the arguments of kubectl for a closer look, without those that select the cluster."""
     if findings.pods and findings.pods[0].failing:
         words = ["describe", f"pod/{findings.pods[0].name}"]
     elif findings.objects and findings.objects[0].exists:
@@ -440,8 +454,22 @@ def _render_command(findings: Evidence, width: int = WIDTH) -> Iterator[str]:
         words = ["describe", f"pod/{findings.pods[0].name}"]
     else:
         words = ["get", "events"]
-    where = ["--namespace", findings.namespace] if findings.namespace else []
-    yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *words])}"
+    return [*(["--namespace", findings.namespace] if findings.namespace else []), *words]
+
+
+def render_findings(findings: Evidence, width: int) -> list[str]:
+    """Return objects, pods, claims, warnings and logs, as the message of a wait has them."""
+    shown = _ShownTexts(())
+    parts = (
+        _render_all_existing(findings, width),
+        _render_pods(findings, shown, width),
+        _render_claims(findings, width),
+        _render_events(findings, shown, width),
+        _render_logs(findings, width),
+        _render_refusals(findings, width),
+        _render_records(findings, width),
+    )
+    return [line for part in parts for line in part]
 
 
 @dataclass(frozen=True, slots=True)

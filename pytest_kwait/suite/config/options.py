@@ -481,8 +481,8 @@ class RunSettings:
         "reports",
         (),
         "FILE",
-        "write a report of every wait, .html or .json",
-        ".html is a page, .json is for `kwait report merge`",
+        "write a report of every wait, .html, .json or .md",
+        ".html is a page, .json is for `kwait report`, .md has the distinct failures",
         repeatable=True,
     )
     artifacts: SettingDefinition[Path | None] = SettingDefinition(

@@ -212,8 +212,8 @@ def read_reports(value: Any, what: str, source: str | None) -> tuple[Path, ...]:
     """Parse paths of reports with a supported ending."""
     paths = []
     for name in value if isinstance(value, (list, tuple)) else [value]:
-        if not isinstance(name, str) or Path(name).suffix.lower() not in (".html", ".json"):
-            valid = "use the path of a file that ends with .html or .json"
+        if not isinstance(name, str) or Path(name).suffix.lower() not in (".html", ".json", ".md"):
+            valid = "use the path of a file that ends with .html, .json or .md"
             raise InvalidArgument(what, name, valid, source)
         paths.append(Path(name))
     return tuple(dict.fromkeys(paths))

@@ -1,4 +1,4 @@
-"""Report files: JSON, the HTML page, and the journals that a report is assembled from.
+"""Report files: JSON, the HTML page, failures in Markdown, and the journals of a report.
 
 While a run lasts, its processes record beside its first report, in `FILE.partial`. That
 folder is removed when the report is written. It stays where a run is killed, and can be
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.bounds import encode_json, read_bounded
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.suite.report.markdown import render_report_failures
 from pytest_kwait.suite.report.records import JOURNAL_SUFFIX, read_entries
 from pytest_kwait.suite.report.run_report import (
     assemble_report,
@@ -41,6 +42,11 @@ MAX_PAGE_EVIDENCE = 2_000_000
 
 MAX_PAGE_PLAYBACKS = 4_000_000
 """Maximum bytes of playbacks in a page, failed tests first; JSON has more."""
+
+PARTIAL_SUFFIX = ".partial"
+"""Of the folder of a run's journals, behind the name of its report."""
+
+_REPORT_START = b'{"kwait_report":'
 
 _SCRIPTS = (
     "playback.js",
@@ -199,7 +205,7 @@ def _digest(text: str) -> str:
 
 def partial_folder(report: Path) -> Path:
     """Return the folder for a run's journals until its report is written."""
-    return report.with_name(report.name + ".partial")
+    return report.with_name(report.name + PARTIAL_SUFFIX)
 
 
 def check_writable(report: Path, what: str, source: str | None) -> None:
@@ -287,14 +293,56 @@ def read_report(path: Path, what: str) -> RunReport:
     return report
 
 
+def find_reports(path: Path, what: str) -> list[Path]:
+    """Return the reports at a path: a file, a folder of a killed run, or all below a folder.
+
+    Args:
+        what: what the path was given for.
+
+    Raises:
+        InvalidArgument: a folder has no report, or cannot be read.
+    """
+    if not path.is_dir() or path.suffix == PARTIAL_SUFFIX:
+        return [path]
+    try:
+        found = sorted(child for child in path.rglob("*") if _may_be_report(child))
+        if not found and list_journals(path):
+            return [path]
+    except OSError as error:
+        raise InvalidArgument(what, str(path), f"it cannot be read: {error.strerror}") from None
+    if not found:
+        raise InvalidArgument(
+            what, str(path), "no report is in this folder: --kwait-report FILE.json writes one"
+        )
+    return found
+
+
+def _may_be_report(path: Path) -> bool:
+    """Return whether a path below a folder is a report, or a file that cannot be read."""
+    if path.suffix == PARTIAL_SUFFIX:
+        return path.is_dir()
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_REPORT_START)) == _REPORT_START
+    except OSError:
+        return True
+
+
 def write_report(report: RunReport, path: Path) -> None:
     """Write a report atomically, in the format of its file extension.
 
     Raises:
         OSError: it cannot be written.
     """
-    is_page = path.suffix.lower() == ".html"
-    data = render_page(report).encode() if is_page else encode_report(report)
+    suffix = path.suffix.lower()
+    if suffix == ".html":
+        data = render_page(report).encode()
+    elif suffix == ".md":
+        data = render_report_failures(report).encode("utf-8", "backslashreplace")
+    else:
+        data = encode_report(report)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_bytes(data)

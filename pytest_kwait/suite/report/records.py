@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 UNFINISHED = "unfinished"
 """The outcome of a wait whose process ended before it."""
+BAD_OUTCOMES = frozenset({"failed", "error", "crashed", "rerun"})
+"""The outcomes of attempts at a test that failed."""
 JOURNAL_SUFFIX = ".jsonl"
 """The suffix of journal files."""
 
@@ -202,6 +204,14 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
         explored: of an explored test its number of `runs`, how many `passed`, and its `failures`,
             each with its `headline`, number of `runs`, `seed`, `perturbations` and `command`; None
             for other tests.
+        headline: the failure in one line; empty if it passed.
+        phase: the phase that failed first; empty if none did.
+        place: the failed line, as `file:line`.
+        step: the steps of the test that it failed in, outermost first.
+        namespaces: its namespaces when it failed.
+        folder: the folder of its artifacts, relative as `recording`.
+        kubectl: the command that reaches the cluster after the run; none if it ends with the run.
+        cluster: the provider and name of the further cluster of its wait; empty for the run's own.
     """
 
     __test__ = False
@@ -218,6 +228,14 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
     recording: str = ""
     playback: Playback | None = None
     explored: dict[str, Any] | None = None
+    headline: str = ""
+    phase: str = ""
+    place: str = ""
+    step: str = ""
+    namespaces: list[str] = []
+    folder: str = ""
+    kubectl: list[str] = []
+    cluster: str = ""
 
 
 class RunRecord(msgspec.Struct, omit_defaults=True):
@@ -236,6 +254,8 @@ class RunRecord(msgspec.Struct, omit_defaults=True):
         waits_left_out: the number of waits that exceed the report's limit.
         evidence_left_out: the number of waits without their evidence.
         playbacks_left_out: the number of recorded tests without their playback.
+        commit: the commit of the suite, with `-dirty` if files differ from it; empty if unknown.
+        passed: the ids of passed tests that have no record of their own, sorted.
     """
 
     id: str
@@ -250,6 +270,8 @@ class RunRecord(msgspec.Struct, omit_defaults=True):
     waits_left_out: int = 0
     evidence_left_out: int = 0
     playbacks_left_out: int = 0
+    commit: str = ""
+    passed: list[str] = []
 
 
 def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> WaitRecord:

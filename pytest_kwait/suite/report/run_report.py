@@ -14,6 +14,7 @@ from pytest_kwait.bounds import check_values, encode_json
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.protocol.recording.journal import mask_texts
 from pytest_kwait.suite.report.records import (
+    BAD_OUTCOMES,
     UNFINISHED,
     Explanation,
     PlayedTest,
@@ -41,7 +42,12 @@ MAX_PLAYBACKS = 16_000_000
 _CLOCK_SKEW = 1.0
 """Seconds by which the clocks of a worker and of its controller may differ."""
 
-_IDENTITIES = frozenset({"id", "limit_name", "name", "recording", "run", "site", "test", "worker"})
+_IDENTITIES = frozenset(
+    {
+        *("folder", "id", "limit_name", "name", "place", "recording", "run", "site", "test"),
+        "worker",
+    }
+)
 """Fields of records that name tests, files and waits."""
 
 _Record = TypeVar("_Record", RunRecord, TestRecord, WaitRecord)
@@ -202,6 +208,10 @@ def decode_report(data: bytes, what: str, value: object) -> RunReport:
         raise InvalidArgument(
             what, value, "it is a page to look at; merge the .json that its run wrote with it"
         )
+    if data.startswith(b"# Failures\n"):
+        raise InvalidArgument(
+            what, value, "it is a list of failures to read; use the .json of the same run"
+        )
     try:
         check_values(data, what, str(value), lines=False)
         version = _head_decoder.decode(data).kwait_report
@@ -282,6 +292,7 @@ def _fuller_run(known: RunRecord, other: RunRecord) -> RunRecord:
     fuller.waits_left_out = max(known.waits_left_out, other.waits_left_out)
     fuller.evidence_left_out = max(known.evidence_left_out, other.evidence_left_out)
     fuller.playbacks_left_out = max(known.playbacks_left_out, other.playbacks_left_out)
+    fuller.passed = sorted({*known.passed, *other.passed})[:MAX_TESTS]
     return fuller
 
 
@@ -343,6 +354,19 @@ def _weight(wait: WaitRecord) -> tuple[bool, float, str]:
     return wait.outcome == "met", -wait.seconds, wait.id
 
 
+def _name_passed(
+    runs: dict[str, RunRecord], tests: Iterable[TestRecord], recorded: set[str]
+) -> None:
+    """Name the passed tests that have no record in the report."""
+    passed: dict[str, set[str]] = {}
+    for test in tests:
+        if test.outcome == "passed" and test.id not in recorded:
+            passed.setdefault(test.run, set()).add(test.test)
+    for run_id, names in passed.items():
+        if run_id in runs:
+            runs[run_id].passed = sorted(names.union(runs[run_id].passed))[:MAX_TESTS]
+
+
 def _drop_waits(waits: dict[str, WaitRecord], dropped: dict[str, int]) -> None:
     """Drop waits beyond the report's limit, and count them by run."""
     for wait in sorted(waits.values(), key=_weight)[MAX_WAITS:]:
@@ -373,7 +397,7 @@ def _report(
     test_records = [
         test
         for test in tests.values()
-        if test.outcome in ("failed", "error", "crashed")
+        if test.outcome in BAD_OUTCOMES
         or test.playback is not None
         or test.explored is not None
         or (test.run, test.test) in waited
@@ -382,6 +406,7 @@ def _report(
     test_records = sorted(
         test_records, key=lambda test: (test.outcome == "passed", test.ended, test.id)
     )[:MAX_TESTS]
+    _name_passed(runs, tests.values(), {test.id for test in test_records})
     played = {test.id for test in limit_playbacks(test_records, MAX_PLAYBACKS)}
     for test in test_records:
         if test.playback is not None and test.id not in played:

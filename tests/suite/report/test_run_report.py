@@ -80,6 +80,17 @@ def test_tests_that_neither_waited_nor_failed_are_left_out() -> None:
     assert sorted(each.test for each in found.tests) == ["bad", "gone", "setup", "waits"]
 
 
+def test_passed_tests_without_a_record_are_named_by_their_run() -> None:
+    found = report(
+        run(), wait("a", test="waits"), check("waits", "passed"), check("idle", "passed"),
+        check("skipped", "skipped"), check("again", "passed"),
+    )  # fmt: skip
+    assert found.runs[0].passed == ["again", "idle"]
+    killed = report(run(ended=None), check("other", "passed"))
+    merged = merge_reports([killed, decode_report(encode_report(found), "FILE", "x"), found])
+    assert merged.runs[0].passed == ["again", "idle", "other"]
+
+
 def test_evidence_is_assigned_to_its_wait() -> None:
     explained = Explanation("a", "headline", "text", {"pods": []})
     found = assemble_report(
