@@ -476,9 +476,23 @@ class WatchedHistory:
         with self._lock:
             watches = list(self._watches.values())
             last = self._changed_at
-        if not all(watch.is_settled for watch in watches):
+        if not all(watch.is_settled for watch in watches) or self._awaits_namespace():
             return False
         return self._clock.monotonic() - max(last, since) >= _QUIET_SECONDS
+
+    def _awaits_namespace(self) -> bool:
+        """Return whether the watch of namespaces has still to report one that exists."""
+        name = NAMESPACES.qualified
+        with self._lock:
+            watch = self._watches.get(name)
+            if watch is None or watch.problem or watch.is_removed:
+                return False
+            existing = [namespace for namespace, exists in self._observed.items() if exists]
+            journals = [(each, self._journals.get(each)) for each in existing]
+            return any(
+                journal is not None and (name, namespace) not in journal.known
+                for namespace, journal in journals
+            )
 
     def _list_journals(
         self, resource: Resource, namespaces: Collection[str] | None

@@ -573,6 +573,25 @@ def test_the_namespace_itself_is_in_its_journal(benches: Callable[..., Bench]) -
     assert bench.changes() == [("ADDED", "namespaces/t-1")]
 
 
+def test_a_failing_test_waits_for_the_watch_of_its_namespace(
+    benches: Callable[..., Bench],
+) -> None:
+    """A busy server may send it after what is in it, and later than the others are quiet."""
+    bench = benches(NAMESPACES)
+    bench.history.enter("t-1", is_new=True)
+    watch = bench.server.next_watch("namespaces@all")
+    bench.history.enter("t-1", is_new=False)
+    before = bench.clock.monotonic()
+    bench.history.settle(1.0)
+    assert bench.clock.monotonic() - before == pytest.approx(1.0, abs=0.03)
+
+    watch.put(WatchEvent("ADDED", {}, raw(thing("Namespace", "t-1", 12, None))))
+    bench.until(lambda: bench.has("namespaces/t-1"))
+    before = bench.clock.monotonic()
+    bench.history.settle(1.0)
+    assert bench.clock.monotonic() - before == pytest.approx(0.2, abs=0.03)
+
+
 def test_a_large_journal_is_divided_with_its_state(
     benches: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
