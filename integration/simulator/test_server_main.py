@@ -140,7 +140,7 @@ def test_the_cluster_ends_with_its_owner_and_takes_its_folder_along(tmp_path: Pa
         ({"port": 70000}, "port must be between 0 and 65535"),
         ({"tls_cert_file": "x"}, "tls_cert_file and tls_private_key_file belong together"),
         ({"timing": "slow"}, "Invalid enum value 'slow' - at `$.timing`"),
-        ({"nodes": "2"}, "Expected `int`, got `str` - at `$.nodes`"),
+        ({"nodes": "2"}, "Expected `int | array`, got `str` - at `$.nodes`"),
         ({"address": "here"}, "address: 'here' does not appear to be an IPv4 or IPv6 address"),
         ({"users": ["a="]}, "users: 'a=' is neither NAME nor NAME=GROUP,..."),
         ({"token_auth_file": "none"}, "token_auth_file: none: No such file or directory"),

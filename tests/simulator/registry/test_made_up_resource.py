@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[3]
 
 
 def answers_after(*steps: str) -> dict[str, Any]:
+    # PYTHONSAFEPATH keeps the working directory off the path.
     program = (
+        "import sys; sys.path.append('.')\n"
         "from tests.simulator.registry.made_up_resource import STEPS, print_answers\n"
         f"for step in {steps!r}: STEPS[step]()\n"
         "print_answers()"
