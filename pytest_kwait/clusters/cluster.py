@@ -356,7 +356,7 @@ class Cluster:
     def as_other_user(self, target: RestConfig) -> Cluster:
         """Return this cluster with the credentials of another user.
 
-        What only administrators may request, for example faults, is still requested by this one's.
+        Requests for administrators alone, for example for faults, keep this one's credentials.
 
         Args:
             target: the context of the other user.

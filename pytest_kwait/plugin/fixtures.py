@@ -327,7 +327,8 @@ def kwait_factory(
     from pytest_kwait.plugin.namespaces import make_owner
 
     own = ClusterInUse(kwait_cluster, kwait_client, _kwait_namespaces)
-    with FurtherClusters(request.session, own, kwait_images, kwait_egress) as clusters:
+    with ExitStack() as closing:
+        clusters = FurtherClusters(request.session, own, kwait_images, kwait_egress, closing)
 
         @contextmanager
         def factory(name: str, cluster: str | Cluster | None = None) -> Iterator[Kwait]:

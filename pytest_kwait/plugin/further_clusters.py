@@ -14,8 +14,6 @@ from pytest_kwait.plugin.timeout import running_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from types import TracebackType
-    from typing import Self
 
     import pytest
     from kubernetes.client import ApiClient
@@ -40,6 +38,7 @@ class FurtherClusters:
         own: the run's own cluster.
         images: the value of the fixture `kwait_images`.
         egress: the value of the fixture `kwait_egress`.
+        closing: ends their use.
     """
 
     def __init__(
@@ -48,6 +47,7 @@ class FurtherClusters:
         own: ClusterInUse,
         images: Mapping[str, object],
         egress: Iterable[str],
+        closing: ExitStack,
     ) -> None:
         self._session = session
         self._config = session.config
@@ -58,18 +58,7 @@ class FurtherClusters:
         """By the identity of their cluster."""
         self._places: dict[int, list[Kwait]] = {}
         """The `Kwait` objects in use by the identity of their cluster, the last one innermost."""
-        self._closing = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return self._closing.__exit__(kind, error, traceback)
+        self._closing = closing
 
     @contextmanager
     def make_kwait(self, chosen: object, owner_of: Any) -> Iterator[Kwait]:

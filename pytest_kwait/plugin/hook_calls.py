@@ -114,12 +114,10 @@ class HookCalls:
         self._phase_of = item
         try:
             result = yield
-        except BaseException:
-            self._errors.clear()
-            raise
         finally:
             self._phase_of = None
-        errors, self._errors = self._errors, []
+            # An error of the phase stays alone.
+            errors, self._errors = self._errors, []
         if errors:
             raise errors[0]
         return result
@@ -132,17 +130,20 @@ class HookCalls:
             return
         self._call_for_wait(item, "pytest_kwait_wait_started", wait)
         name = "pytest_kwait_wait_ended"
-        try:
-            yield
-        except BaseException as error:
-            # That of the wait stays in front.
+
+        def end(_kind: object, error: BaseException | None, _traceback: object) -> None:
             try:
                 self._call_for_wait(item, name, wait)
             except _ERRORS as other:
+                if error is None:
+                    raise
+                # That of the wait stays in front.
                 error.add_note(f"hook {name} failed too: {type(other).__name__}: {other}")
                 other.__suppress_context__ = True
-            raise
-        self._call_for_wait(item, name, wait)
+
+        with ExitStack() as stack:
+            stack.push(end)
+            yield
 
     def _call_for_wait(self, item: pytest.Item, name: str, wait: ActiveWait) -> None:
         from pytest_kwait.suite.observers import describe_wait
@@ -188,12 +189,15 @@ class NamespaceHooks:
             self._call("pytest_kwait_namespace_created")
             self._is_created = True
 
-    def end(self, error: BaseException | None, *, deletes: bool) -> None:
+    def end(self, error: BaseException | None, *, deletes: bool) -> BaseException | None:
         """Remove what the hooks have created outside of the namespace.
 
         Args:
             error: the error that ends the use of the namespace, which stays in front.
             deletes: whether the namespace is deleted next, for which a hook is called.
+
+        Returns:
+            the error to raise once the namespace is removed.
         """
         try:
             with self._stack:
@@ -201,8 +205,9 @@ class NamespaceHooks:
                     self._call("pytest_kwait_namespace_deleting")
         except _ERRORS as other:
             if error is None:
-                raise
+                return other
             error.add_note(f"at the end of its namespace: {type(other).__name__}: {other}")
+        return None
 
     def _call(self, name: str) -> None:
         if not self._calls.is_implemented(self._node, name):

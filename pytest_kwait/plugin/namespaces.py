@@ -211,28 +211,20 @@ def make_namespace(
             config, node, owner, name, cluster, namespaces.client, namespaces, is_left=is_left
         ),
     )
-    failure: BaseException | None = None
-    try:
-        with _recorded_use(config, name, cluster):
-            if adopted is None:
-                hooks.call_created()
-            yield name
-    except BaseException as error:
-        failure = error
-        raise
-    finally:
+
+    def end(_kind: object, failure: BaseException | None, _traceback: object) -> None:
         cleanup.namespaces.remove(placement)
         own = settings_of(node)
-        kept = cleanup.is_kept(node, own) or (failure is not None and own.keep == "failed")
+        keeps_failed = own.keep == "failed"
+        kept = cleanup.is_kept(node, own) or (failure is not None and keeps_failed)
         left = not kept and (is_left() or _is_left_to_run(config, node, owner, cluster))
+        trouble = None
         try:
-            hooks.end(failure, deletes=not (kept or left))
-        except BaseException:
-            kept = kept or own.keep == "failed"
-            raise
+            trouble = hooks.end(failure, deletes=not (kept or left))
+            if trouble is not None:
+                raise trouble
         finally:
-            failure = None  # its traceback has this frame
-            if kept:
+            if kept or (trouble is not None and keeps_failed):
                 namespaces.keep(name)
                 removal = "" if cluster.ends_with_run else namespaces.removal_command(owner.run)
                 cleanup.report_kept(str(placement), removal)
@@ -241,6 +233,13 @@ def make_namespace(
                 namespaces.release(name)
             elif (problem := namespaces.delete(name)) is not None:
                 pytest.fail(problem, pytrace=False)
+
+    with ExitStack() as stack:
+        stack.push(end)
+        with _recorded_use(config, name, cluster):
+            if adopted is None:
+                hooks.call_created()
+            yield name
 
 
 @contextmanager

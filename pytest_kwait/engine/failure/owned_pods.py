@@ -51,7 +51,7 @@ def list_owned_pods(
 ) -> tuple[str, ...]:
     """Return the names of the pods of a namespace that objects own, sorted.
 
-    What may not be read is left out.
+    Pods and owners that may not be read are left out.
 
     Args:
         uids: the UIDs of the objects.
