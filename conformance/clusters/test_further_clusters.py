@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
 SUITE = """
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,24 @@ def test_both(kwait, kwait_factory, number):
         assert late.value.__notes__[-1] == "the wait was on cluster b"
 
 
+@pytest.fixture(scope="session")
+def kwait_images():
+    return {"kwait.test/mapped:1": [sys.executable, "-c", "print('mapped')"]}
+
+
+def test_images_and_faults(kwait_factory):
+    with kwait_factory("peer", cluster="b") as peer:
+        container = {"name": "main", "image": "kwait.test/mapped:1"}
+        spec = {"restartPolicy": "Never", "containers": [container]}
+        peer.create({**POD, "spec": spec})
+        peer.wait_for_pod_success("web")
+        assert peer.logs("web").strip() == "mapped"
+        # Of the namespace there.
+        busy = peer.cluster.faults.refuse(429, retry_after=1, times=3)
+        assert [each["metadata"]["name"] for each in peer.list("pods")] == ["web"]
+        assert busy.hits == 3
+
+
 def test_an_api_server_alone(kwait_factory):
     with kwait_factory("peer", cluster="plain") as plain:
         assert plain.list("nodes") == []
@@ -69,7 +88,7 @@ def test_clusters_of_names(kwait: Kwait, tmp_path: Path, options: tuple[str, ...
         *options,
     )
     assert status == 0, said
-    assert "3 passed" in said
+    assert "4 passed" in said
     # All workers share each.
     assert (tmp_path / "peer.0").read_text() == (tmp_path / "peer.1").read_text()
 
