@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import os
 import tempfile
 from pathlib import Path
@@ -24,6 +25,8 @@ with (
     # Within a run, whose hook rewrites the asserts of plugins: a later run warns of others.
     pytest.main(["-p", "tests.plugin.preloaded", "--collect-only", folder])
 fork_processes(pytest.MonkeyPatch())
+# It looks up the files of all modules, for the source of a failure, and keeps what it has found.
+inspect.getmodule(compile("", "<none>", "exec"))
 gc.collect()
 gc.freeze()
 gc.set_threshold(*GC_THRESHOLDS)

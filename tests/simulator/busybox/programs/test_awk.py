@@ -126,10 +126,10 @@ def test_an_endless_program_blocks_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("joint", "shown"), [("+", "100001"), ("-", "-99999"), (" ", "1" * 9), ("&&", "1"), ("||", "1")]
+    ("joint", "shown"), [("+", "20001"), ("-", "-19999"), (" ", "1" * 9), ("&&", "1"), ("||", "1")]
 )
 def test_expressions_of_many_terms(joint: str, shown: str) -> None:
-    program = "BEGIN { print substr(1" + f"{joint}1" * 100_000 + ", 1, 9) }"
+    program = "BEGIN { print substr(1" + f"{joint}1" * 20_000 + ", 1, 9) }"
     harness = ContainerHarness(p=program.encode())
     session = harness.run("awk", "-f", "/p")
     while session.output.code is None:
