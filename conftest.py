@@ -53,15 +53,17 @@ _COMPARED = (
 _OWN_CLUSTER = (
     "conformance/clusters/test_api_server_alone.py",
     "conformance/clusters/test_dead_clusters.py",
+    "conformance/clusters/test_local_clusters.py",
     "conformance/clusters/test_nodes.py",
     "conformance/explore/test_explore.py",
     "conformance/runs/test_coverage_of_programs.py",
     "conformance/runs/test_programs_without_isolation.py",
+    "conformance/runs/report/test_flaky_tests.py",
     "conformance/runs/report/test_player.py",
     "conformance/runs/report/test_recorded_run.py",
     "conformance/runs/report/test_report_page.py",
 )
-"""Tests that start embedded clusters of their own, or look at a page."""
+"""Tests that start clusters of their own, or look at a page."""
 
 _COLOURS = ("NO_COLOR", "FORCE_COLOR", "PY_COLORS")
 
@@ -82,7 +84,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "slow: takes long on a real control plane, where `.ci/run slow` runs it",
         "compared: compares the embedded cluster with a real one, where `.ci/run conformance` is",
-        "own_cluster: starts embedded clusters of its own, or none; `.ci/run real` leaves it out",
+        "own_cluster: starts clusters of its own, or none, or differs from a test of this cluster"
+        " in the processes of the run alone; `.ci/run real` leaves it out",
         "needs(*capabilities): what this test needs of the cluster; where it lacks that,"
         " the test is skipped with the reason",
     ):

@@ -77,7 +77,13 @@ def test_an_api_server_alone(kwait_factory):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n2",)], ids=["one process", "workers"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), marks=pytest.mark.own_cluster, id="one process"),
+        pytest.param(("-n2",), id="workers"),
+    ],
+)
 def test_clusters_of_names(kwait: Kwait, tmp_path: Path, options: tuple[str, ...]) -> None:
     status, said = run(
         tmp_path,

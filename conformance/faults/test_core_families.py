@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.faults.cases import OUTAGE, TIMEOUT, Case, ends, fulfill, tried
 from conformance.faults.core_families import CORE_FAMILIES, CacheWait, JobWait, MinionsWait
 from conformance.faults.trial import ProcessStalls, ends_at_once
 from pytest_kwait import WaitFailed
@@ -25,135 +26,144 @@ from tools.fault_proxy.faults import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from conformance.faults.family import Place
+    from conformance.faults.family import Family, Place
     from conformance.faults.trial import Outcome, Trial, Trials
     from tools.fault_proxy.exchange import Request
 
-TIMEOUT = 200.0
-OUTAGE = 0.4
 SOON = 15.0
 """Seconds: far below the waits' timeouts, and enough on a busy machine."""
 
+FIRST, MIDWAY = "at first", "midway"
+KINDS = [[kind] for kind in CORE_FAMILIES]
+GROUPS = [list(CORE_FAMILIES[start : start + 3]) for start in range(0, len(CORE_FAMILIES), 3)]
 
-def named(faults: Sequence[Fault]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("fault", faults, ids=[fault.title for fault in faults])
+
+def named(groups: list[list[type[Family]]]) -> pytest.MarkDecorator:
+    ids = [", ".join(kind.title for kind in kinds) for kinds in groups]
+    return pytest.mark.parametrize("kinds", groups, ids=ids)
 
 
-def strike_first(fault: Fault, tried: Sequence[Trial], requests: int | None) -> None:
-    """Begin waits with a fault at their first request."""
-    for trial in tried:
-        trial.proxy.inject(fault, requests)
+def strike_first(waits: Sequence[tuple[Case, Trial]], requests: int | None) -> None:
+    """Begin waits with their faults at the first request."""
+    for case, trial in waits:
+        trial.proxy.inject(case.fault, requests)
         trial.begin(TIMEOUT)
 
 
-def strike_midway(fault: Fault, tried: Sequence[Trial], requests: int | None) -> None:
-    """Begin waits with a fault of their open watches."""
-    for trial in tried:
+def strike_midway(waits: Sequence[tuple[Case, Trial]], requests: int | None) -> None:
+    """Begin waits with their faults in open watches, of which each has run for the same time."""
+    for _, trial in waits:
         trial.begin(TIMEOUT)
-    for trial in tried:
+    for _, trial in waits:
         trial.wait_until_under_way()
-    SYSTEM_CLOCK.sleep(fault.after)
-    for trial in tried:
-        trial.proxy.inject(fault, requests)
+    (after,) = {case.fault.after for case, _ in waits}
+    SYSTEM_CLOCK.sleep(after)
+    for case, trial in waits:
+        trial.proxy.inject(case.fault, requests)
 
 
-def outlive(fault: Fault, trials: Trials, place: Place) -> None:
-    """Apply a temporary fault to every family, during which its condition becomes true."""
-    first = [family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES)]
-    midway = [family(place, f"midway-{i}") for i, family in enumerate(CORE_FAMILIES)]
-    with trials.of(*first, *midway) as tried:
-        strike_first(fault, tried[: len(first)], requests=1)
-        strike_midway(fault, tried[len(first) :], requests=1)
-        for trial in tried:
-            trial.family.fulfill()
-        if fault.connections is not ConnectionBehavior.ACCEPT:
-            SYSTEM_CLOCK.sleep(OUTAGE)
-            for trial in tried:
+def outlive(
+    kinds: Sequence[type[Family]], faults: Sequence[Fault], trials: Trials, place: Place
+) -> None:
+    """Apply temporary faults to waits for the same object, during which it changes."""
+    cases = [
+        Case(kind, fault, moment)
+        for moment in (FIRST, MIDWAY)
+        for kind in kinds
+        for fault in faults
+    ]
+    with tried(cases, trials, place) as waits:
+        half = len(waits) // 2
+        strike_first(waits[:half], requests=1)
+        strike_midway(waits[half:], requests=1)
+        fulfill(waits)
+        SYSTEM_CLOCK.sleep(OUTAGE)
+        for case, trial in waits:
+            if case.fault.connections is not ConnectionBehavior.ACCEPT:
                 trial.proxy.end_fault()
 
-        assert verdicts(tried) == {title(trial): "met" for trial in tried}
+        assert ends(waits) == {str(case): "met" for case in cases}
 
 
-def verdicts(tried: Sequence[Trial]) -> dict[str, str]:
-    return {title(trial): str(o.error or o.verdict) for trial, o in outcomes(tried)}
+def outcomes(waits: Sequence[tuple[Case, Trial]]) -> list[tuple[Case, Trial, Outcome]]:
+    return [(case, trial, trial.outcome(TIMEOUT + 10)) for case, trial in waits]
 
 
-def outcomes(tried: Sequence[Trial]) -> list[tuple[Trial, Outcome]]:
-    return [(trial, trial.outcome(TIMEOUT + 10)) for trial in tried]
+def verdicts(ended: Sequence[tuple[Case, Trial, Outcome]]) -> dict[str, str]:
+    return {str(case): outcome.verdict for case, _, outcome in ended}
 
 
-def title(trial: Trial) -> str:
-    return f"{trial.family.title}, {trial.family.name.partition('-')[0]}"
+def refused(waits: Sequence[tuple[Case, Trial]]) -> dict[str, str]:
+    """Return the verdicts of refused waits."""
+    return {str(case): "WaitFailed" if case.kind is CacheWait else "ApiError" for case, _ in waits}
 
 
 @pytest.mark.usefixtures("fast_cache_backoff")
-@named(FAULTS)
-def test_wait_survives_fault(fault: Fault, trials: Trials, place: Place) -> None:
+@named(KINDS)
+def test_wait_survives_fault(kinds: list[type[Family]], trials: Trials, place: Place) -> None:
     """At the first requests, and midway in a watch."""
-    outlive(fault, trials, place)
+    outlive(kinds, [fault for fault in FAULTS if not fault.after], trials, place)
+
+
+@pytest.mark.usefixtures("fast_cache_backoff")
+@named(GROUPS)
+def test_wait_survives_the_end_of_a_watch(
+    kinds: list[type[Family]], trials: Trials, place: Place
+) -> None:
+    """Of one that has run for a while."""
+    outlive(kinds, [fault for fault in FAULTS if fault.after], trials, place)
 
 
 @pytest.mark.usefixtures("short_timeouts")
-@named(STALLS)
-def test_wait_survives_silent_connection(fault: Fault, trials: Trials, place: Place) -> None:
+@named(GROUPS)
+def test_wait_survives_silent_connection(
+    kinds: list[type[Family]], trials: Trials, place: Place
+) -> None:
     """A half-open connection is replaced."""
-    outlive(fault, trials, place)
+    outlive(kinds, STALLS, trials, place)
 
 
-@named(REFUSALS)
-def test_wait_fails_at_once_when_unauthorized(fault: Fault, trials: Trials, place: Place) -> None:
+def test_wait_fails_at_once_when_unauthorized(trials: Trials, place: Place) -> None:
     """Without a retry."""
-    first = [family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES)]
-    with ProcessStalls() as stalls, trials.of(*first) as tried:
-        strike_first(fault, tried, requests=None)
-        ends = outcomes(tried)
+    cases = [Case(kind, fault) for kind in CORE_FAMILIES for fault in REFUSALS]
+    with ProcessStalls() as stalls, tried(cases, trials, place) as waits:
+        strike_first(waits, requests=None)
+        ended = outcomes(waits)
 
-        assert {title(trial): outcome.verdict for trial, outcome in ends} == refused(tried)
-        for trial, outcome in ends:
-            assert ends_at_once(trial, outcome, TIMEOUT, stalls), (title(trial), outcome)
+        assert verdicts(ended) == refused(waits)
+        for case, trial, outcome in ended:
+            assert ends_at_once(trial, outcome, TIMEOUT, stalls), (str(case), outcome)
 
 
 @pytest.mark.usefixtures("short_startup_grace")
-@named(REFUSALS)
-def test_wait_fails_soon_when_unauthorized_midway(
-    fault: Fault, trials: Trials, place: Place
-) -> None:
+def test_wait_fails_soon_when_unauthorized_midway(trials: Trials, place: Place) -> None:
     """After a broken connection, 401 and 403 must last a while (5 s by default)."""
     # A synced cache has no wait left.
-    lasting = [family for family in CORE_FAMILIES if family is not CacheWait]
-    midway = [family(place, f"midway-{i}") for i, family in enumerate(lasting)]
-    with ProcessStalls() as stalls, trials.of(*midway) as tried:
-        strike_midway(fault, tried, requests=None)
+    lasting = [kind for kind in CORE_FAMILIES if kind is not CacheWait]
+    cases = [Case(kind, fault) for kind in lasting for fault in REFUSALS]
+    with ProcessStalls() as stalls, tried(cases, trials, place) as waits:
+        strike_midway(waits, requests=None)
         struck = SYSTEM_CLOCK.monotonic()
-        ends = outcomes(tried)
+        ended = outcomes(waits)
 
-        assert {title(trial): outcome.verdict for trial, outcome in ends} == refused(tried)
-        last = max(outcome.ended for _, outcome in ends)
+        assert verdicts(ended) == refused(waits)
+        last = max(outcome.ended for *_, outcome in ended)
         assert last < struck + SOON + stalls.between(struck, last)
-
-
-def refused(tried: Sequence[Trial]) -> dict[str, str]:
-    return {
-        title(trial): "WaitFailed" if isinstance(trial.family, CacheWait) else "ApiError"
-        for trial in tried
-    }
 
 
 @pytest.mark.usefixtures("fast_cache_backoff", "short_startup_grace")
 def test_wait_survives_a_starting_server(trials: Trials, place: Place) -> None:
     """After an outage, a starting server refuses requests until it has read the roles."""
-    away, forbidden = RESET, REFUSALS[1]
-    with trials.of(
-        *(family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES))
-    ) as tried:
-        strike_first(away, tried, requests=None)
-        for trial in tried:
+    cases = [Case(kind, RESET) for kind in CORE_FAMILIES]
+    with tried(cases, trials, place) as waits:
+        strike_first(waits, requests=None)
+        for _, trial in waits:
             # Lost on a kept connection, then on a new one: an outage.
             trial.proxy.wait_until_received(3)
-            trial.proxy.inject(forbidden, 1)
+            trial.proxy.inject(REFUSALS[1], 1)
             trial.family.fulfill()
 
-        assert verdicts(tried) == {title(trial): "met" for trial in tried}
+        assert ends(waits) == {str(case): "met" for case in cases}
 
 
 @pytest.mark.usefixtures("short_evidence_limit")
@@ -174,7 +184,8 @@ def test_deletion_during_an_outage_is_noticed(
     """A job that is deleted, or recreated, during an outage ends its waits."""
     gone, other = JobWait(place, "gone"), JobWait(place, "other")
     with trials.of(gone, other) as tried:
-        strike_midway(RESET, tried, requests=None)
+        waits = [(Case(JobWait, RESET), trial) for trial in tried]
+        strike_midway(waits, requests=None)
         for family in (gone, other):
             place.delete(JOBS, family.name)
             place.wait_until_deleted(JOBS, family.name)
@@ -186,7 +197,7 @@ def test_deletion_during_an_outage_is_noticed(
                 trial.proxy.inject(fault, trial.family.watches)
         reasons = {
             trial.family.name: outcome.error.evidence["reason"]
-            for trial, outcome in outcomes(tried)
+            for _, trial, outcome in outcomes(waits)
             if isinstance(outcome.error, WaitFailed)
         }
 
@@ -209,5 +220,6 @@ def test_unreachable_kubelets(trials: Trials, place: Place) -> None:
             trial.proxy.inject(replace(fault, applies_to=is_question), requests)
             trial.begin(TIMEOUT)
             trial.family.fulfill()
+        verdicts = [trial.outcome(TIMEOUT + 10).verdict for trial in tried]
 
-        assert [outcome.verdict for _, outcome in outcomes(tried)] == ["met", "met", "ApiError"]
+        assert verdicts == ["met", "met", "ApiError"]

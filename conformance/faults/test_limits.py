@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.faults.cases import TIMEOUT, Case, tried
 from conformance.faults.core_families import CORE_FAMILIES, CacheWait, PolledJobWait
 from conformance.faults.family import POLL, Family
 from conformance.faults.trial import TRIES, ProcessStalls, ends_at_its_limit
 from pytest_kwait.clock import SYSTEM_CLOCK
-from tools.fault_proxy.faults import FAULTS, RESET, STALLS, TOO_BUSY, TOO_OLD, Fault
+from tools.fault_proxy.faults import FAULTS, RESET, STALLS, TOO_BUSY, TOO_OLD
 
 if TYPE_CHECKING:
     from conformance.faults.family import Place
@@ -26,8 +27,6 @@ LIMIT = 1.0
 OF_A_SLOW_CLUSTER = frozenset({"get nodes/proxy/pods", "list events"})
 QUIET = 1.1
 """Seconds after which a broken watch resumes without a backoff."""
-
-TIMEOUT = 120.0
 
 RATE = 8.0
 """The most requests per second for each watched resource while everything fails."""
@@ -52,35 +51,30 @@ def test_timeout_is_kept_without_a_request_storm(
     pair: tuple[type[Family], ...], trials: Trials, place: Place
 ) -> None:
     """Under lasting faults, all at the same time."""
-    faults = [*FAULTS, *STALLS, TOO_BUSY]
-    waits = {
-        family(place, f"lasting-{i}-{j}"): fault
-        for i, family in enumerate(pair)
-        for j, fault in enumerate(faults)
-    }
-    with ProcessStalls() as stalls, trials.of(*waits) as tried:
-        for trial in tried:
-            trial.proxy.inject(waits[trial.family], None)
-            trial.begin(LIMIT if expected(trial.family, waits[trial.family])[1] else TIMEOUT)
-        ends = [(trial, trial.outcome(TIMEOUT + 10)) for trial in tried]
+    faults = (*FAULTS, *STALLS, TOO_BUSY)
+    cases = [Case(kind, fault) for kind in pair for fault in faults]
+    with ProcessStalls() as stalls, tried(cases, trials, place) as waits:
+        for case, trial in waits:
+            trial.proxy.inject(case.fault, None)
+            trial.begin(LIMIT if expected(case)[1] else TIMEOUT)
+        ends = [(case, trial, trial.outcome(TIMEOUT + 10)) for case, trial in waits]
 
-        for trial, outcome in ends:
-            family, fault = trial.family, waits[trial.family]
-            what = (family.title, fault.title)
-            verdict, comes_at_the_limit = expected(family, fault)
-            assert outcome.verdict == verdict, what
+        for case, trial, outcome in ends:
+            verdict, comes_at_the_limit = expected(case)
+            assert outcome.verdict == verdict, str(case)
             if not comes_at_the_limit:
                 continue
-            assert ends_at_its_limit(trial, outcome, LIMIT, stalls), (what, outcome)
+            assert ends_at_its_limit(trial, outcome, LIMIT, stalls), (str(case), outcome)
             cost = len(outcome.requests_until(outcome.begun + LIMIT))
-            assert cost <= (LIMIT * RATE * family.watches or 2 * (LIMIT / POLL + 1)), what
-            assert cost <= max(family.watches, 1) or fault is not TOO_BUSY, what
+            watches = case.kind.watches
+            assert cost <= (LIMIT * RATE * watches or 2 * (LIMIT / POLL + 1)), str(case)
+            assert cost <= max(watches, 1) or case.fault is not TOO_BUSY, str(case)
 
 
-def expected(family: Family, fault: Fault) -> tuple[str, bool]:
+def expected(case: Case) -> tuple[str, bool]:
     """Return the verdict of a wait under a lasting fault, and whether it ends at its limit."""
     # Repeated malformed responses are final, except for a cache, which retries while it runs.
-    if fault.title == "HTML instead of JSON" and not isinstance(family, CacheWait):
+    if case.fault.title == "HTML instead of JSON" and case.kind is not CacheWait:
         return "ApiError", False
     return "WaitTimeout", True
 

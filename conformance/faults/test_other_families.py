@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from conformance.faults.answer_families import ANSWER_FAMILIES
+from conformance.faults.cases import OUTAGE, TIMEOUT, Case, ends, fulfill, tried
 from conformance.faults.cluster_families import CLUSTER_FAMILIES
 from conformance.faults.storage_families import STORAGE_FAMILIES
 from conformance.faults.trial import ProcessStalls, ends_at_its_limit, ends_at_once
 from conformance.faults.workload_families import WORKLOAD_FAMILIES
 from pytest_kwait.clock import SYSTEM_CLOCK
-from tools.fault_proxy.faults import FAULTS, REFUSALS, STALLS, TOO_BUSY, ConnectionBehavior, Fault
+from tools.fault_proxy.faults import FAULTS, REFUSALS, STALLS, TOO_BUSY, ConnectionBehavior
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from conformance.faults.family import Family, Place
     from conformance.faults.trial import Trial, Trials
+    from tools.fault_proxy.faults import Fault
 
-TIMEOUT = 200.0
-OUTAGE = 0.4
 LIMIT = 1.0
 FAMILIES = (*CLUSTER_FAMILIES, *STORAGE_FAMILIES, *WORKLOAD_FAMILIES, *ANSWER_FAMILIES)
 AT_ONCE = 3
@@ -40,34 +39,6 @@ def groups() -> Iterator[ParameterSet]:
 
 
 GROUPS = list(groups())
-
-
-@dataclass(frozen=True)
-class Case:
-    """One wait that meets one fault."""
-
-    kind: type[Family]
-    fault: Fault
-
-    def __str__(self) -> str:
-        return f"{self.kind.title}: {self.fault.title}"
-
-
-@contextmanager
-def tried(
-    cases: Sequence[Case], trials: Trials, place: Place
-) -> Iterator[list[tuple[Case, Trial]]]:
-    """Yield a trial of each case."""
-    with ExitStack() as stack:
-        made: dict[type[Family], Family] = {}
-        families = []
-        for number, case in enumerate(cases):
-            family = made.get(case.kind)
-            if family is None or not case.kind.shared:
-                family = made[case.kind] = case.kind(place, f"object-{number}")
-                stack.callback(family.dispose)
-            families.append(family)
-        yield list(zip(cases, stack.enter_context(trials.of(*families)), strict=True))
 
 
 @pytest.mark.parametrize("kinds", GROUPS)
@@ -143,12 +114,6 @@ def expected(fault: Fault) -> str:
     return "ApiError" if final else "WaitTimeout"
 
 
-def fulfill(waits: Sequence[tuple[Case, Trial]]) -> None:
-    """Make the conditions true."""
-    for family in dict.fromkeys(trial.family for _, trial in waits):
-        family.fulfill()
-
-
 def pass_by(waits: Sequence[tuple[Case, Trial]]) -> None:
     """End the fault."""
     SYSTEM_CLOCK.sleep(OUTAGE)
@@ -163,8 +128,3 @@ def midway(case: Case) -> Fault:
     if not asks or case.fault.watches_only:
         return case.fault
     return replace(case.fault, applies_to=lambda request: request.label.startswith(asks))
-
-
-def ends(waits: Sequence[tuple[Case, Trial]]) -> dict[str, str]:
-    outcomes = [(case, trial.outcome(TIMEOUT + 10)) for case, trial in waits]
-    return {str(case): str(outcome.error or outcome.verdict) for case, outcome in outcomes}

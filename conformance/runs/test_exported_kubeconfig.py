@@ -37,7 +37,13 @@ def test_it(kwait, number):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n2",)], ids=["one process", "workers"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), marks=pytest.mark.own_cluster, id="one process"),
+        pytest.param(("-n2",), id="workers"),
+    ],
+)
 def test_modules_and_programs_reach_the_cluster_of_the_run(
     kwait: Kwait, tmp_path: Path, options: tuple[str, ...]
 ) -> None:

@@ -147,6 +147,7 @@ def test_several_names_without_an_election(site: Site) -> None:
     assert not site.kwait.list("lease")
 
 
+@pytest.mark.own_cluster
 def test_health_is_served_before_there_is_a_cluster(tmp_path: Path) -> None:
     program = Program(tmp_path / "log", f"--master=127.0.0.1:{free_port()}")
     try:
@@ -197,6 +198,7 @@ def test_it_goes_on_with_an_unknown_token(site: Site) -> None:
     assert program.ended() == 0, program.log
 
 
+@pytest.mark.own_cluster
 @pytest.mark.parametrize(
     ("flags", "error"),
     [

@@ -18,16 +18,18 @@ import ssl
 import threading
 from collections import deque
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, HTTPError
+from urllib3.util.ssl_ import create_urllib3_context
 
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from urllib3 import PoolManager
     from urllib3.connectionpool import HTTPConnectionPool
@@ -377,11 +379,20 @@ class _GuardedConnection(HTTPConnection):
         return connected
 
     def connect(self) -> None:
+        settings = vars(self)
+        context = _find_tls_context(settings)
+        files = {name: settings[name] for name in _TLS_FILES} if context is not None else {}
+        if context is not None:
+            settings.update(dict.fromkeys(_TLS_FILES), ssl_context=context)
         try:
             super().connect()
         except ConnectionError as error:
             _close_after_failed_handshake(error)
             raise
+        finally:
+            if context is not None:
+                # A later connect finds replaced files.
+                settings.update(files, ssl_context=None)
 
     def request(self, *args: Any, **kwargs: Any) -> None:
         # A connection from the pool was bound to the guard of an earlier request.
@@ -397,6 +408,76 @@ class _GuardedConnection(HTTPConnection):
         finally:
             if duplicate is not None:
                 duplicate.drop()
+
+
+_TLS_FILES = ("ca_certs", "cert_file", "key_file")
+_OTHER_TLS_SETTINGS = (
+    "assert_fingerprint",
+    "assert_hostname",
+    "ca_cert_data",
+    "ca_cert_dir",
+    "key_password",
+    "proxy",
+    "ssl_context",
+    "ssl_maximum_version",
+    "ssl_minimum_version",
+    "ssl_version",
+)
+
+
+def _find_tls_context(settings: Mapping[str, Any]) -> ssl.SSLContext | None:
+    """Return the TLS context of connections with the same, unchanged files.
+
+    Every watch has a connection of its own, and to read the files takes most of the processor time
+    to make one. None where urllib3 must make the context: for other settings, and for files that
+    cannot be used, of which its error tells.
+
+    Args:
+        settings: the attributes of a connection of urllib3.
+    """
+    if settings.get("cert_reqs") != ssl.CERT_REQUIRED or not settings.get("ca_certs"):
+        return None
+    if any(settings.get(name) not in (None, "") for name in _OTHER_TLS_SETTINGS):
+        return None
+    try:
+        files = [(file, _read_version(file)) for file in map(settings.get, _TLS_FILES)]
+        return _make_tls_context(*files)
+    except (OSError, ValueError):
+        return None
+
+
+_FileVersion = tuple[int, int, int]
+
+
+def _read_version(file: str | None) -> _FileVersion | None:
+    """Return what differs when a file is replaced or written."""
+    if file is None:
+        return None
+    status = Path(file).stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@functools.lru_cache(maxsize=16)
+def _make_tls_context(
+    authorities: tuple[str, _FileVersion],
+    certificate: tuple[str | None, _FileVersion | None],
+    key: tuple[str | None, _FileVersion | None],
+) -> ssl.SSLContext:
+    """Make a context as urllib3 does.
+
+    Raises:
+        OSError: a file cannot be read, or is no certificate or key.
+        ValueError: the key is encrypted.
+    """
+    context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
+    context.load_verify_locations(authorities[0])
+    if certificate[0] is not None:
+        context.load_cert_chain(certificate[0], key[0], password=_refuse_password)
+    return context
+
+
+def _refuse_password() -> str:
+    raise ValueError("the key is encrypted")  # which OpenSSL would ask the terminal for
 
 
 def _close_after_failed_handshake(error: ConnectionError) -> None:

@@ -3,21 +3,28 @@ from __future__ import annotations
 import math
 import re
 import socket
+import ssl
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from kubernetes.client import ApiClient, Configuration
 
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import DeadlineExceeded
+from tests.certificates import write_certificates
 from tests.client.scripted_server import Exchange, ScriptedServer, answer, trickle_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
+    from pytest_kwait.client.certificate_client import Credentials
+    from pytest_kwait.simulator.authentication.pki import CertificateAuthority
     from tests.advanced_clock import AdvancedClock
     from tests.client.conftest import Authority
 
@@ -174,3 +181,65 @@ def test_a_user_s_own_request_over_the_same_client_has_no_limit_of_ours(soon: De
         assert server.connections == 2
         session.close()
         client.rest_client.pool_manager.clear()
+
+
+def request_version(server: ScriptedServer, credentials: Credentials, deadline: Deadline) -> None:
+    """Send a request by a connection of its own."""
+    configuration = Configuration()
+    configuration.host = server.address
+    configuration.ssl_ca_cert = str(credentials.authority)
+    configuration.cert_file = str(credentials.certificate)
+    configuration.key_file = str(credentials.key)
+    session = ApiSession(ApiClient(configuration))
+    try:
+        session.request("GET", "/version", deadline=deadline)
+    finally:
+        session.close()
+
+
+def serve_tls(authority: CertificateAuthority, credentials: Credentials) -> ScriptedServer:
+    """Return a server that requires a client certificate of the authority."""
+    tls = authority.tls
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_verify_locations(credentials.authority)
+    return ScriptedServer(answer({"kind": "Status"}), tls=tls)
+
+
+def test_certificates_are_read_once(
+    tmp_path: Path, soon: Deadline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for each connection, as every watch has its own."""
+    loaded = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def load_cert_chain(context: ssl.SSLContext, *args: Any, **kwargs: Any) -> None:
+        loaded.append(args[0])
+        load(context, *args, **kwargs)
+
+    authority, credentials = write_certificates(tmp_path)
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", load_cert_chain)
+    with serve_tls(authority, credentials) as server:
+        for _ in range(3):
+            request_version(server, credentials, soon)
+    assert [file for file in loaded if file == str(credentials.certificate)] == [
+        str(credentials.certificate)
+    ]
+
+
+def test_replaced_certificates_are_read(tmp_path: Path, soon: Deadline) -> None:
+    """As those of an authority that was rotated during a run."""
+    with serve_tls(*write_certificates(tmp_path)) as server:
+        credentials = write_certificates(tmp_path)[1]
+        with pytest.raises(ApiError, match="certificate"):
+            request_version(server, credentials, soon)
+    authority, credentials = write_certificates(tmp_path)
+    with serve_tls(authority, credentials) as server:
+        request_version(server, credentials, soon)
+
+
+def test_a_missing_certificate_has_the_error_of_the_client(tmp_path: Path, soon: Deadline) -> None:
+    authority, credentials = write_certificates(tmp_path)
+    with serve_tls(authority, credentials) as server:
+        credentials.authority.unlink()
+        with pytest.raises(ApiError, match="No such file or directory"):
+            request_version(server, credentials, soon)

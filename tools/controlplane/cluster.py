@@ -36,6 +36,9 @@ FOLDER_VARIABLE = "CONTROLPLANE_DIR"
 """The environment variable with the folder of the cluster, for commands that `run` runs."""
 
 _PAUSE = 0.1
+_LOOKS = 20
+"""Looks at the processes for each look at their children."""
+
 _NETWORKS = 256
 
 
@@ -208,12 +211,16 @@ class Cluster:
 
     def watch(self, done: Callable[[], bool]) -> None:
         """Restart ended processes until `done` returns True."""
+        looks = 0
         while not done():
-            for component in self._components:
-                if component.ended() is not None:
-                    component.stop()
-                    component.start()
-            self._save()
+            ended = [each for each in self._components if each.ended() is not None]
+            for component in ended:
+                component.stop()
+                component.start()
+            # Children come a moment after their process; to look for them costs more than the rest.
+            if ended or looks % _LOOKS == 0:
+                self._save()
+            looks += 1
             sleep(_PAUSE)
 
     def stop(self) -> None:

@@ -26,6 +26,8 @@ class Users:
     admin: str
     powerless: str
     stranger: str
+    controllers: str
+    """Of the controllers and the scheduler: to verify a certificate at each request costs more."""
 
 
 class ControlPlane:
@@ -44,8 +46,8 @@ class ControlPlane:
         self.server = f"https://{self._host}:{self.port}"
         self.ca = self._authority.certificate
         self.admin = self._authority.client("admin", ADMIN)
-        self._admin_kubeconfig = folder / "admin.kubeconfig"
-        self.users = Users(*(secrets.token_hex(16) for _ in range(3)))
+        self._controllers_kubeconfig = folder / "controllers.kubeconfig"
+        self.users = Users(*(secrets.token_hex(16) for _ in range(4)))
 
     def storage_and_server(self) -> list[Component]:
         """Return etcd and the API server, which the others need."""
@@ -61,6 +63,7 @@ class ControlPlane:
         tokens.write_text(
             f"{self.users.admin},token-admin,token-admin,{ADMIN}\n"
             f"{self.users.powerless},powerless,powerless\n"
+            f"{self.users.controllers},admin,admin,{ADMIN}\n"
         )
         storage = f"http://127.0.0.1:{self._etcd_port}"
         peers = f"http://127.0.0.1:{self._peer_port}"
@@ -103,10 +106,13 @@ class ControlPlane:
     def loops(self) -> list[Component]:
         """Return the controllers and the scheduler."""
         write_kubeconfig(
-            self._admin_kubeconfig, self.server, self.ca, {"admin": certificate_user(self.admin)}
+            self._controllers_kubeconfig,
+            self.server,
+            self.ca,
+            {"controllers": {"token": self.users.controllers}},
         )
         access = (
-            f"--kubeconfig={self._admin_kubeconfig}",
+            f"--kubeconfig={self._controllers_kubeconfig}",
             "--leader-elect=false",
             "--secure-port=0",
             "--kube-api-qps=500",

@@ -45,6 +45,7 @@ def test_good(kwait):
 _TITLE = "pod worker can no longer succeed: the pod has failed: container main ..."
 
 
+@pytest.mark.own_cluster
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "workers"])
 def test_distinct_failures_of_a_run(tmp_path: Path, workers: tuple[str, ...]) -> None:
     """Three tests fail from one cause: their pod, its timeline, its log, where, and commands."""

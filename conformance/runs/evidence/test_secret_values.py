@@ -114,7 +114,7 @@ def test_fails(operator, kwait, kwait_client):
 """
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.own_cluster), 1])
 def test_values_are_masked_wherever_a_run_writes(
     kwait_cluster: Cluster, tmp_path: Path, workers: int
 ) -> None:
@@ -148,7 +148,7 @@ def test_values_are_masked_wherever_a_run_writes(
     assert logs == ["plain (hidden)\n(hidden)\n"] * 2
 
 
-@pytest.mark.parametrize("dist", ["-n0", "-n2"])
+@pytest.mark.parametrize("dist", [pytest.param("-n0", marks=pytest.mark.own_cluster), "-n2"])
 def test_values_of_other_tests_are_masked_in_the_log_of_a_shared_operator(
     kwait_cluster: Cluster, tmp_path: Path, dist: str
 ) -> None:
