@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.runs.inner_runs import begin, start
+from conformance.runs.inner_runs import begin, finish, start
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
@@ -128,8 +128,7 @@ class DyingRun:
     def finish(self) -> str:
         """Return its output, once it has ended: before the limits of its waits."""
         assert self.process is not None
-        output, _ = self.process.communicate(timeout=120)
-        return output
+        return finish(self.process)[1]
 
 
 @pytest.fixture
