@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,9 +33,6 @@ def read_steps(page: Path) -> dict[str, list[str]]:
     return {title: modules for title, modules in steps.items() if modules}
 
 
-trace_once = cache(trace_walk)
-
-
 def test_page_has_a_section_for_each_walk() -> None:
     assert list(read_steps(PAGE)) == list(SECTIONS)
     assert list(SECTIONS.values()) == list(WALKS)
@@ -44,16 +40,11 @@ def test_page_has_a_section_for_each_walk() -> None:
 
 @pytest.mark.parametrize("title", SECTIONS)
 def test_modules_are_called_in_the_order_of_the_page(title: str) -> None:
+    """Those that call each other do so by callbacks."""
     steps = read_steps(PAGE)[title]
-    called = trace_once(SECTIONS[title]).modules
+    walk = trace_walk(SECTIONS[title])
 
-    assert [name for name in called if name in steps] == steps
-
-
-@pytest.mark.parametrize("title", SECTIONS)
-def test_modules_that_call_each_other_do_so_by_callbacks(title: str) -> None:
-    walk = trace_once(SECTIONS[title])
-
+    assert [name for name in walk.modules if name in steps] == steps
     assert walk.two_way
     assert walk.find_mutual(ROOT) == []
 

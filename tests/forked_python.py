@@ -15,6 +15,7 @@ import runpy
 import select
 import subprocess
 import sys
+import tempfile
 import types
 from multiprocessing import forkserver, reduction, resource_tracker
 from pathlib import Path
@@ -249,6 +250,7 @@ def _run(start: _Start, descriptors: list[int]) -> NoReturn:
         os.close(descriptor)
     os.environ.clear()
     os.environ.update(start.environment)
+    tempfile.tempdir = None  # The process that this is a fork of has looked it up.
     os.chdir(start.folder)
     if start.new_session:
         os.setsid()

@@ -42,15 +42,18 @@ def test_waits(kwait):
 CLI = "import sys; from pytest_kwait.cli import main; sys.exit(main())"
 
 
-@pytest.fixture
-def api_server(tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of an API server alone, started by `kwait up`."""
-    kubeconfig = tmp_path / "kubeconfig"
+    folder = tmp_path_factory.mktemp("api-server")
+    kubeconfig = folder / "kubeconfig"
     command = [sys.executable, "-P", "-c", CLI]
     where = ["--kubeconfig", str(kubeconfig)]
+    # A process of its own: a fork would wait for the end of what it has started.
     subprocess.run([*command, "up", "--api-only", "--detach", *where], check=True, timeout=120)
     yield kubeconfig
-    subprocess.run([*command, "down", *where], check=True, timeout=120)
+    status, said = finish(start([*command, "down", *where], folder))
+    assert status == 0, said
 
 
 def run(folder: Path, *options: str) -> str:

@@ -7,14 +7,13 @@ import os
 import random
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.runs.inner_runs import begin
+from conformance.runs.inner_runs import begin, finish, start
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
@@ -22,7 +21,9 @@ from pytest_kwait.clusters.simulator_process import SimulatorProcess
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-if not Path("/proc/self/cmdline").exists():
+    from tests.forked_python import ForkedPython
+
+if not Path("/proc/self/fd").exists():
     pytest.skip("processes are found in /proc", allow_module_level=True)
 
 ENDED = "the embedded cluster has ended (signal 9)"
@@ -95,34 +96,26 @@ class DyingRun:
             **{name: value for name, value in os.environ.items() if name[:6] != "KWAIT_"},
             "TMPDIR": str(self.temporary),
         }
-        self.process: subprocess.Popen[str] | None = None
+        self.process: ForkedPython | None = None
 
     def start(self, suite: str, *options: str) -> None:
         """Start it."""
         (self.folder / "pytest.ini").write_text("[pytest]\n")
         (self.folder / "test_suite.py").write_text(suite)
         command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-        self.process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=self.environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        self.process = start(command, self.folder, self.environment)
 
     def find_cluster(self) -> int:
-        """Return the id of the cluster's process, once it is started."""
+        """Return the id of the cluster's process, once it is started: its output is a log there."""
         found: list[int] = []
 
         def look() -> bool:
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
-                try:
-                    words = path.read_bytes()
-                except OSError:
-                    continue
-                if b"pytest_kwait.simulator" in words and str(self.temporary).encode() in words:
-                    found.append(int(path.parent.name))
+            for path in Path("/proc").glob("[0-9]*/fd/1"):
+                with contextlib.suppress(OSError):
+                    # Where pytest captures what a run prints is there too.
+                    output = path.readlink()
+                    if output.name == "log" and output.is_relative_to(self.temporary):
+                        found.append(int(path.parts[2]))
             return bool(found)
 
         wait.poll_immediate("20ms", "2m", look)
@@ -135,8 +128,7 @@ class DyingRun:
     def finish(self) -> str:
         """Return its output, once it has ended: before the limits of its waits."""
         assert self.process is not None
-        output, _ = self.process.communicate(timeout=120)
-        return output
+        return finish(self.process)[1]
 
 
 @pytest.fixture

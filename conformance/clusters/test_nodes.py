@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from conformance.runs.inner_runs import run
+from conformance.runs.inner_runs import finish, run, start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,10 +122,12 @@ def test_kwait_up_has_the_nodes_of_a_kind_configuration(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", CLI]
     where = ["--kubeconfig", str(kubeconfig)]
     up = [*command, "up", "--detach", "--nodes=kind.yaml", *where]
+    # A process of its own: a fork would wait for the end of what it has started.
     subprocess.run(up, check=True, timeout=120, cwd=tmp_path)
     try:
         taints = f"--kwait-non-blocking-taints={TAINTS}"
         status, shown = run(tmp_path, kubeconfig, OF_KIND, taints)
         assert status == 0, shown
     finally:
-        subprocess.run([*command, "down", *where], check=True, timeout=120)
+        status, said = finish(start([*command, "down", *where], tmp_path))
+        assert status == 0, said

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conformance.runs.inner_runs import finish, start
+from tests.forked_python import ForkedPython
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,18 +49,18 @@ def run_on_a_terminal(*arguments: str) -> tuple[int, str]:
     """Run pytest on a terminal."""
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    with subprocess.Popen(
+    process = ForkedPython(
         command, cwd=ROOT, env=environment(TERM="xterm"), stdout=theirs, stderr=theirs
-    ) as process:
-        os.close(theirs)
-        parts: list[bytes] = []
-        try:
-            while part := os.read(ours, 65536):
-                parts.append(part)
-        except OSError:
-            pass  # the other side is closed
-        finally:
-            os.close(ours)
+    )
+    os.close(theirs)
+    parts: list[bytes] = []
+    try:
+        while part := os.read(ours, 65536):
+            parts.append(part)
+    except OSError:
+        pass  # the other side is closed
+    finally:
+        os.close(ours)
     return process.wait(60), b"".join(parts).decode().replace("\r\n", "\n")
 
 

@@ -52,9 +52,20 @@ def begin(folder: Path, kubeconfig: Path | None, suite: str, *options: str) -> F
 
 
 def start(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    new_session: bool = False,
 ) -> ForkedPython:
-    """Start a command of Python in a fork, with both of its streams as one."""
+    """Start a command of Python in a fork, with both of its streams as one.
+
+    Args:
+        command: the interpreter and its arguments.
+        folder: where it runs.
+        environment: its environment, by default that of this process.
+        new_session: whether it has a process group of its own, which a test can kill.
+    """
     return ForkedPython(
         command,
         cwd=folder,
@@ -62,6 +73,7 @@ def start(
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        start_new_session=new_session,
     )
 
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
     from kubernetes.client import ApiClient
@@ -127,6 +127,10 @@ class Request:
         return f"{verb} {found['resource']}{'/' + found['rest'] if found['rest'] else ''}"
 
 
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+"""An open connection to the API server."""
+
+
 @dataclass(frozen=True)
 class UpstreamResponse:
     """The API server's response; the body of a watch is still to be read."""
@@ -134,10 +138,16 @@ class UpstreamResponse:
     status: str
     headers: Mapping[str, str]
     _reader: asyncio.StreamReader
+    _keep: Callable[[], None] = lambda: None
 
     async def body(self) -> bytes:
         """Return the whole body."""
-        return b"".join([piece async for piece in self.pieces()])
+        body = b"".join([piece async for piece in self.pieces()])
+        # Without a length the end of the connection is that of the body.
+        has_end = {"content-length", "transfer-encoding"} & self.headers.keys()
+        if has_end and self.headers.get("connection", "").lower() != "close":
+            self._keep()
+        return body
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
@@ -147,6 +157,7 @@ class UpstreamResponse:
             while size := int(await self._reader.readline(), 16):
                 yield await self._reader.readexactly(size)
                 await self._reader.readexactly(2)
+            await self._reader.readline()
         else:
             while data := await self._reader.read(65536):
                 yield data
@@ -179,12 +190,22 @@ class Exchange:
         request: the request.
         writer: the connection to the client.
         upstream: gives the correct response.
+        idle: open connections to the API server, for reads; None opens one for each request.
     """
 
-    def __init__(self, request: Request, writer: asyncio.StreamWriter, upstream: Upstream) -> None:
+    def __init__(
+        self,
+        request: Request,
+        writer: asyncio.StreamWriter,
+        upstream: Upstream,
+        idle: list[Connection] | None = None,
+    ) -> None:
         self.request = request
         self._writer = writer
         self._upstream = upstream
+        # Only a read may be sent again, over another connection, if the server has closed this one.
+        is_read = request.method == "GET" and not request.is_watch
+        self._idle = idle if is_read and "upgrade" not in request.headers else None
 
     async def send(self, data: bytes) -> None:
         """Send bytes as they are."""
@@ -239,36 +260,60 @@ class Exchange:
         await asyncio.Event().wait()
 
     async def forward(self) -> UpstreamResponse:
-        """Return the API server's response, from a connection of its own.
+        """Return the API server's response.
 
         Raises:
             OSError: the server cannot be reached.
         """
+        while self._idle:
+            try:
+                return await self._forward(self._idle.pop())
+            except (OSError, EOFError):
+                self.close_upstream()
         upstream = self._upstream
-        reader, writer = await asyncio.open_connection(
-            upstream.host, upstream.port, ssl=upstream.tls
+        return await self._forward(
+            await asyncio.open_connection(upstream.host, upstream.port, ssl=upstream.tls)
         )
-        self._onward = writer
-        request = self.request
+
+    async def _forward(self, connection: Connection) -> UpstreamResponse:
+        """Send the request over a connection.
+
+        Raises:
+            EOFError: the server has closed the connection.
+        """
+        reader, writer = self._onward = connection
+        upstream, request = self._upstream, self.request
         kept = {
             name: value
             for name, value in request.headers.items()
             if name not in {"connection", "host", "accept-encoding"}
         }
-        kept |= {"host": f"{upstream.host}:{upstream.port}", "connection": "close"}
+        kept["host"] = f"{upstream.host}:{upstream.port}"
+        if self._idle is None:
+            kept["connection"] = "close"
         lines = [f"{request.method} {request.target} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in kept.items()]
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + request.body)
         await writer.drain()
-        status = (await reader.readline()).decode().strip().partition(" ")[2]
-        return UpstreamResponse(status, await _headers(reader), reader)
+        first = await reader.readline()
+        if not first:
+            raise EOFError("the API server has closed the connection")
+        status = first.decode().strip().partition(" ")[2]
+        return UpstreamResponse(status, await _headers(reader), reader, self._keep)
 
-    _onward: asyncio.StreamWriter | None = None
+    _onward: Connection | None = None
+
+    def _keep(self) -> None:
+        """Keep the connection, over which the whole response has come, for another request."""
+        if self._idle is not None and self._onward is not None:
+            self._idle.append(self._onward)
+            self._onward = None
 
     def close_upstream(self) -> None:
-        """Close the connection to the API server."""
+        """Close the connection to the API server, unless it is kept."""
         if self._onward is not None:
-            self._onward.transport.abort()
+            _, writer = self._onward
+            writer.transport.abort()
             self._onward = None
 
 

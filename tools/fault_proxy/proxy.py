@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any, Self
 
-    from tools.fault_proxy.exchange import Upstream, UpstreamResponse
+    from tools.fault_proxy.exchange import Connection, Upstream, UpstreamResponse
     from tools.fault_proxy.faults import Fault
 
-_BROKEN = (OSError, asyncio.IncompleteReadError, ValueError)
+_BROKEN = (OSError, EOFError, ValueError)
 _PATIENCE = 10.0
 
 
@@ -78,6 +78,7 @@ class Proxy:
         self._active_fault: _ActiveFault | None = None
         self._streams: dict[Exchange, asyncio.Task[None]] = {}
         self._tasks: dict[asyncio.Task[None], socket.socket] = {}
+        self._idle: list[Connection] = []
         self._listening: socket.socket | None = None
         # Bound but not listening: reserves the port and refuses connections.
         self._keeper = _bound(0)
@@ -150,6 +151,7 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         self._do(self._stop_listening())
+        self._do(self._close_idle())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_PATIENCE)
         self._keeper.close()
@@ -220,6 +222,11 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _close_idle(self) -> None:
+        for _, writer in self._idle:
+            writer.transport.abort()
+        self._idle.clear()
+
     async def _serve(self, connection: socket.socket) -> None:
         reader = asyncio.StreamReader()
         protocol = _Protocol(reader)
@@ -238,7 +245,7 @@ class Proxy:
         try:
             while request := await read_request(reader):
                 self._note(request)
-                exchange = Exchange(request, writer, self._upstream)
+                exchange = Exchange(request, writer, self._upstream, self._idle)
                 try:
                     await self._while_listening(reader, self._answer(exchange))
                 finally:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conformance.runs.inner_runs import finish, start
 from pytest_kwait import wait
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait import Kwait
     from pytest_kwait.clusters import Cluster
+    from tests.forked_python import ForkedPython
 
 PARTS = 20
 """The number of shards of the runs' suite, with one test each."""
@@ -60,7 +61,7 @@ class Run:
         ready: the file in which its test says that it has made what it makes.
     """
 
-    def __init__(self, process: subprocess.Popen[str], ready: Path) -> None:
+    def __init__(self, process: ForkedPython, ready: Path) -> None:
         self.process = process
         self._ready = ready
 
@@ -71,7 +72,7 @@ class Run:
 
     def until_over(self) -> str:
         """Return its output once it has ended."""
-        return self.process.communicate(timeout=240)[0]
+        return finish(self.process)[1]
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to it and to its worker, if any."""
@@ -123,15 +124,7 @@ class Runs:
         command += ["--kwait-no-janitor", "--kwait-deletion-wait=0", *options]
         if self._cluster.context:
             command.append(f"--kwait-context={self._cluster.context}")
-        process = subprocess.Popen(
-            [*command, str(self._folder)],
-            cwd=self._folder,
-            env=environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        process = start([*command, str(self._folder)], self._folder, environment, new_session=True)
         self._started.append(Run(process, ready))
         return self._started[-1]
 
@@ -159,8 +152,8 @@ class Runs:
         command += ["--kubeconfig", str(self._cluster.kubeconfig), *options]
         if self._cluster.context:
             command += ["--context", self._cluster.context]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-        return done.returncode, done.stdout.splitlines() + done.stderr.splitlines()
+        status, said = finish(start(command, self._folder))
+        return status, said.splitlines()
 
     def _everywhere(self, kind: str, selector: dict[str, str]) -> list[dict[str, Any]]:
         from pytest_kwait.client.session import ApiSession

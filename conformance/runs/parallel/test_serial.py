@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conformance.runs.inner_runs import finish, start
 from pytest_kwait import wait
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait import Kwait
+    from tests.forked_python import ForkedPython
 
 SUITE = """
 import json
@@ -70,11 +71,11 @@ class Jobs:
     def __init__(self, kwait: Kwait, folder: Path) -> None:
         self._kwait = kwait
         self._folder = folder
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[ForkedPython] = []
         (folder / "test_suite.py").write_text(SUITE)
         (folder / "pytest.ini").write_text("[pytest]\n")
 
-    def start(self, name: str, *options: str) -> subprocess.Popen[str]:
+    def start(self, name: str, *options: str) -> ForkedPython:
         """Start a job."""
         cluster = self._kwait.cluster
         command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -85,15 +86,7 @@ class Jobs:
             command.append(f"--kwait-context={cluster.context}")
         hidden = ("KWAIT_", "PYTEST_")
         environ = {k: v for k, v in os.environ.items() if not k.startswith(hidden)} | {"RUN": name}
-        job = subprocess.Popen(
-            command,
-            cwd=self._folder,
-            env=environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        job = start(command, self._folder, environ, new_session=True)
         self._started.append(job)
         return job
 
@@ -133,7 +126,7 @@ def jobs(kwait: Kwait, tmp_path: Path) -> Iterator[Jobs]:
 def test_serial_test_runs_alone(jobs: Jobs) -> None:
     """Two jobs, one with two workers."""
     started = [jobs.start("one", "-n2", "-k", "not long"), jobs.start("two", "-k", "not long")]
-    output = [job.communicate(timeout=240)[0] for job in started]
+    output = [finish(job)[1] for job in started]
 
     assert [job.returncode for job in started] == [0, 0], "\n".join(output)
     spans = jobs.spans("one", "two")
@@ -154,7 +147,7 @@ def test_a_killed_holder_is_followed(jobs: Jobs) -> None:
     following = jobs.start("following", "-k", "serial")
     wait.poll_immediate("50ms", "4m", lambda: "following" in str(jobs.leases()))
     os.killpg(killed.pid, signal.SIGKILL)
-    output = following.communicate(timeout=240)[0]
+    output = finish(following)[1]
 
     assert following.returncode == 0, output
     assert len(jobs.spans("following")) == 2

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conformance.kubectl.script import find_kubectl, needs_kubectl
-from conformance.runs.inner_runs import begin, make_once, run
+from conformance.runs.inner_runs import begin, finish, make_once, run, start
 from conformance.runs.recording.answers import QUESTIONS, without_ages
 from e2e.service_accounts import bind
 from pytest_kwait.simulator.protocol.recording.files import read_recording
@@ -186,8 +186,8 @@ def test_a_timeline_tells_changes_steps_and_verdicts(
     recorded: Path, recorded_cluster: Path | None
 ) -> None:
     """In the order of time."""
-    command = [*KWAIT, "replay", str(recorded), "--timeline"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    status, said = finish(start([*KWAIT, "replay", str(recorded), "--timeline"], recorded.parent))
+    assert status == 0, said
     parts = (
         "pods/teller created",
         "step await the teller",
@@ -206,13 +206,13 @@ def test_a_timeline_tells_changes_steps_and_verdicts(
 def test_a_wait_runs_again_in_virtual_time(recorded: Path) -> None:
     """As in the test, and with another condition."""
     command = [*KWAIT, "replay", str(recorded), "--wait"]
-    told = [
-        subprocess.run([*command, call], capture_output=True, text=True, check=False, timeout=60)
+    (failed, said), (met, _) = [
+        finish(start([*command, call], recorded.parent))
         for call in ("wait_for_pod_success('teller')", "wait_for_pod_running('teller')")
     ]
-    assert [each.returncode for each in told] == [1, 0], told
-    assert "failed early: pod " in told[0].stdout.splitlines()[-1]
-    assert "exit code 3" in told[0].stdout.splitlines()[-1]
+    assert (failed, met) == (1, 0), said
+    assert "failed early: pod " in said.splitlines()[-1]
+    assert "exit code 3" in said.splitlines()[-1]
 
 
 DEFINING_SUITE = """
@@ -243,12 +243,11 @@ def test_a_wait_knows_kinds_that_the_test_defined(
     assert status == 1, said
     (file,) = recordings(artifacts).values()
     call = "wait_for('widget/one', 'condition=Ready')"
-    command = [*KWAIT, "replay", str(file), "--wait", call]
-    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert told.returncode == 0, told
+    status, said = finish(start([*KWAIT, "replay", str(file), "--wait", call], tmp_path))
+    assert status == 0, said
     if recorded_cluster is None:
-        assert told.stdout.splitlines()[1].endswith("not found yet")
-    assert told.stdout.splitlines()[-1].endswith("  met")
+        assert said.splitlines()[1].endswith("not found yet")
+    assert said.splitlines()[-1].endswith("  met")
 
 
 def test_a_killed_run_leaves_its_history(tmp_path: Path) -> None:
