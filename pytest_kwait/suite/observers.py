@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pytest_kwait.engine.active_waits import ActiveWait
     from pytest_kwait.suite.manifests import Objects
@@ -16,6 +16,9 @@ APPLY_LISTENERS: list[Callable[[Any, Objects], object]] = []
 
 An error of a listener is raised by the call.
 """
+
+ADOPT_LISTENERS: list[Callable[[Mapping[str, Any]], object]] = []
+"""Called with each object that another program, such as helm, has created for a test."""
 
 
 @dataclass(frozen=True, slots=True)

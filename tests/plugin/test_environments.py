@@ -361,9 +361,11 @@ def test_the_process_that_makes_an_environment_is_shown_while_others_wait(
 ) -> None:
     join = EnvironmentLease.join
 
-    def join_late(lease: EnvironmentLease, deadline: Any, failed: int, report: Any) -> Any:
+    def join_late(
+        lease: EnvironmentLease, deadline: Any, failed: int, report: Any, check: Any
+    ) -> Any:
         report("environment x: gw0 is making it")
-        return join(lease, deadline, failed, report)
+        return join(lease, deadline, failed, report, check)
 
     shown: list[str] = []
     monkeypatch.setattr(EnvironmentLease, "join", join_late)
