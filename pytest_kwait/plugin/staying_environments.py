@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait import __version__
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.client.resource import NAMESPACES
 from pytest_kwait.client.session import ApiSession
@@ -76,7 +76,7 @@ class StayingInputs:
         if not self._inputs:
             security = self._settings.pod_security
             self._inputs = {
-                "the version of pytest-kwait": digest_text(__version__),
+                "the version of pytest-kwait": digest_text(version("pytest-kwait")),
                 "--kwait-pod-security": digest_text(str(security)),
                 **list_code(self._function, self.project),
             }

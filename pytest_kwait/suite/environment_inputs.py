@@ -17,6 +17,7 @@ import shutil
 import sys
 import threading
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _LIBRARY_FOLDERS = ("__pycache__", "site-packages", "node_modules")
 _SCRIPT_IMPORT = re.compile(rb"^from ([\w.]+) import", re.MULTILINE)
 """The import of a script that an installer has made for an entry point."""
+
+_VARIABLE = re.compile(r"""["']([A-Z][A-Z0-9_]+)["']""")
+"""A text that may be the name of a variable of the environment."""
 
 _MAX_SCRIPT_BYTES = 10_000
 _MAX_PATH_LENGTH = 1_000
@@ -107,12 +111,12 @@ def describe_change(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 def digest_value(value: object, project: Project) -> str:
     """Return the digest of what can be known of a value without its library.
 
-    A path is its files, a `Kwait` its namespace, any other object its type.
+    A path is its name in the project, a `Kwait` its namespace, any other object its type.
     """
 
     def describe(part: Any) -> object:
         if isinstance(part, Path):
-            return project.digest(project.name_of(part)) if project.name_of(part) else "a path"
+            return project.name_of(part) or "a path"
         if isinstance(part, set | frozenset):
             return sorted(map(repr, part))
         if isinstance(part, bytes):
@@ -237,7 +241,19 @@ def list_code(function: Callable[..., Any], project: Project) -> dict[str, str]:
     }
     text = "\n".join(sorted(map(ast.unparse, used)))
     own = digest_text(json.dumps([text, sorted(values.items())]))
-    return {title: own, **project.digests(imports.files)}
+    texts = [text, *(file.read_text("utf-8", "replace") for file in imports.files)]
+    return {title: own, **_list_variables(texts), **project.digests(imports.files)}
+
+
+def _list_variables(texts: Iterable[str]) -> dict[str, str]:
+    """Return digests of the variables of the environment that code may read."""
+    names = {
+        name
+        for text in texts
+        if "environ" in text or "getenv" in text
+        for name in _VARIABLE.findall(text)
+    }
+    return {f"${name}": digest_text(os.environ.get(name, "")) for name in sorted(names)}
 
 
 def _first_line(statement: ast.stmt) -> int:
@@ -265,22 +281,23 @@ def list_program(mapping: ImageMapping, project: Project) -> dict[str, str]:
     """Return digests of the program of an image: its mapping, and its files in the project."""
     workdir = Path(mapping.workdir)
     python_path = filter(None, mapping.env.get("PYTHONPATH", "").split(os.pathsep))
-    imports = _Imports(project, [workdir, *(workdir / entry for entry in python_path)])
     words = (*mapping.command, *mapping.args)
+    places = [workdir / word for word in words if "/" in word or word != words[0]]
+    folders = [place for place in places if place.is_dir()]
+    files = [place for place in places if place.is_file()]
+    searched = (*(file.parent for file in files), workdir, *(workdir / p for p in python_path))
+    imports = _Imports(project, searched)
     program = shutil.which(words[0], path=mapping.env.get("PATH"))
     if program is not None:
         script = Path(program)
         if script.stat().st_size <= _MAX_SCRIPT_BYTES:
             for module in _SCRIPT_IMPORT.findall(script.read_bytes()):
                 imports.add_module(module.decode())
-    folders = []
-    for before, word in zip(("", *words), words, strict=False):
+    for before, word in pairwise(words):
         if before == "-m":
             imports.add_module(word)
-        elif (workdir / word).is_dir():
-            folders.append(workdir / word)
-        elif (workdir / word).is_file():
-            imports.add_file(workdir / word)
+    for file in files:
+        imports.add_file(file)
     folders += map(Path, mapping.files.values())
     title = f"the mapping of image {mapping.pattern}"
     own = digest_text(json.dumps(mapping.to_json(), sort_keys=True))
