@@ -1,7 +1,8 @@
 """Objects of an environment that stays: whether each is as it was when the environment was ready.
 
 What was set is compared by `managedFields`: the server records there which client has set a field
-last, and when. So what controllers add counts as no change.
+last, and when. So what controllers add counts as no change. An object that has none, as the
+embedded cluster's before their first apply, is compared as it is, but for status and annotations.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def describe_changed_object(
         if obj["metadata"].get("deletionTimestamp"):
             return f"{title} is being deleted"
         if _digest(obj) != digest.removesuffix(_READY):
-            return f"{title} was changed by {_last_manager(obj)}"
+            return f"{title} was changed{_describe_last_change(obj)}"
         if digest.endswith(_READY) and not _is_ready(obj):
             return f"{title} is not ready"
     return ""
@@ -169,20 +170,23 @@ def _read(
 
 def _digest(obj: Mapping[str, Any]) -> str:
     metadata = obj["metadata"]
-    written = [
-        entry
-        for entry in metadata.get("managedFields") or ()
-        if str(entry.get("manager")).startswith(_TOOLS)
-    ]
-    return digest_text(json.dumps([metadata.get("uid"), written], sort_keys=True))
+    entries = metadata.get("managedFields") or ()
+    compared: list[Any] = [metadata.get("uid")]
+    if entries:
+        compared += [entry for entry in entries if str(entry.get("manager")).startswith(_TOOLS)]
+    else:
+        content = {name: part for name, part in obj.items() if name not in ("metadata", "status")}
+        compared += [content, metadata.get("labels")]
+    return digest_text(json.dumps(compared, sort_keys=True))
 
 
-def _last_manager(obj: Mapping[str, Any]) -> str:
+def _describe_last_change(obj: Mapping[str, Any]) -> str:
     entries = obj["metadata"].get("managedFields") or ()
     changes = [entry for entry in entries if entry.get("subresource") != "status"]
     if not changes:
-        return "another client"
-    return str(max(changes, key=lambda entry: str(entry.get("time"))).get("manager"))
+        return ""
+    latest = max(changes, key=lambda entry: str(entry.get("time")))
+    return f" by {latest.get('manager')}"
 
 
 def _is_ready(obj: dict[str, Any]) -> bool:

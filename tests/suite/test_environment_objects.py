@@ -93,6 +93,20 @@ def test_a_field_that_another_client_has_taken_over_is_a_change(world: World) ->
     assert world.change(recorded) == "configmap/a was changed by operator"
 
 
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [("data", "configmap/c was changed"), ("status", ""), ("annotations", "")],
+)
+def test_an_object_without_managed_fields_is_compared_as_it_is(
+    world: World, field: str, change: str
+) -> None:
+    obj = world.maps[2]
+    del obj["metadata"]["managedFields"]
+    recorded = world.record()
+    (obj["metadata"] if field == "annotations" else obj)[field] = {"a": "b"}
+    assert world.change(recorded) == change
+
+
 def test_objects_that_are_gone_replaced_or_not_ready_any_more_are_named(world: World) -> None:
     recorded = world.record()
     world.deployment["status"]["availableReplicas"] = 0
