@@ -128,14 +128,13 @@ class StayingInputs:
         Raises:
             ClusterError: something stays.
         """
-        if state.attempt == 1:
-            return
         seconds = self._settings.timeouts()["namespace_deletion"]
         janitor = Janitor(self._client, run=ENVIRONMENTS_RUN)
         deadline = Deadline.after(seconds)
         try:
             sweep = janitor.sweep_own(lease.place(), state.kinds, deadline)
-            janitor.wait(sweep, deadline)
+            if getattr(self._cluster, "has_controllers", True):
+                janitor.wait(sweep, deadline)
         except (ApiError, DeadlineExceeded) as error:
             raise ClusterError(f"what is left of it could not be removed: {error}") from error
         left = [f"{leftover}: {leftover.blocked or 'no reason'}" for leftover in sweep.staying]
