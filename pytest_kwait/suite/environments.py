@@ -290,7 +290,7 @@ class EnvironmentLease:
         place = self._registration.place() if self._registration is not None else ""
         users = _read_users(lease)
         if _REMOVED in _notes(lease):
-            # Its objects may be gone, whoever has used it.
+            # Its objects may be gone, also if this run has used it.
             return replace(state, reason="a janitor has removed it")
         if place in users:
             return replace(state, is_known=True)

@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_kwait.engine.active_waits import ActiveWait
-    from pytest_kwait.suite.manifests import Objects
 
-APPLY_LISTENERS: list[Callable[[Any, Objects], object]] = []
+APPLY_LISTENERS: list[Callable[[Any, list[dict[str, Any]]], object]] = []
 """Called with each `Kwait` and the objects that it has applied or created, in its thread.
 
 An error of a listener is raised by the call.
