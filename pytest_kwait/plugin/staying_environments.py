@@ -90,7 +90,7 @@ class StayingInputs:
         """Return why the environment must be made again, as a sentence; empty if it is as it was.
 
         Raises:
-            ApiError: the server refuses to list a kind.
+            ApiError: the server has an error.
         """
         if self._settings.renew:
             return "--kwait-renew asks for it"

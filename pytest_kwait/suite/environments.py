@@ -219,55 +219,67 @@ class EnvironmentLease:
                 f"update Leases in namespace {self._namespace}; or give it the scope session"
             )
         clock = self._session.clock
-        last, since, reported = "", clock.monotonic(), False
+        last, since, reported = "", clock.monotonic(), ""
         while True:
             try:
                 lease = self._read(deadline)
                 version = str(((lease or {}).get("metadata") or {}).get("resourceVersion"))
                 if version != last:
                     last, since = version, clock.monotonic()
-                state = _read_state(lease)
-                dead = clock.monotonic() - since >= _DURATION
-                again = state.name in ("failed", "skipped") and (
-                    state.attempt <= failed or not self._is_of_run(lease)
-                )
-                if self._lifetime is not None and lease is not None and state.name == "ready":
-                    used = self._use(lease, state, check, deadline)
-                    if used is None:
-                        continue
-                    state = used
-                    if not state.reason:
-                        return state
-                    if state.is_known:
-                        report(f"environment {self._environment}: {state.reason}")
-                        self._check_time(deadline, state.reason)
-                        clock.sleep(_USE_INTERVAL)
-                        continue
-                if lease is None or again or (state.name == "making" and dead) or state.reason:
+                is_dead = clock.monotonic() - since >= _DURATION
+                state = self._use(lease, check, deadline)
+                if state is None:
+                    continue
+                if self._is_to_make(lease, state, failed, is_dead=is_dead):
                     if self._take(lease, state.attempt + 1, deadline):
                         return replace(
                             state, name="making", attempt=state.attempt + 1, maker=self._maker
                         )
                     continue
             except (ApiError, DeadlineExceeded) as error:
+                if reported and isinstance(error, DeadlineExceeded):
+                    raise self._late_error(reported) from error
                 raise ClusterError(
                     f"the Lease {self.place()} of environment {self._environment} cannot be "
                     f"used: {error}"
                 ) from error
-            if state.name != "making":
+            if state.name == "making":
+                why, pause = f"{state.maker} is making it", _POLL_INTERVAL
+            elif state.reason:
+                why, pause = state.reason, _USE_INTERVAL
+            else:
                 return state
-            if not reported:
-                report(f"environment {self._environment}: {state.maker} is making it")
-                reported = True
-            self._check_time(deadline, f"{state.maker} is still making it")
-            clock.sleep(_POLL_INTERVAL)
+            if why != reported:
+                report(f"environment {self._environment}: {why}")
+                reported = why
+            if deadline.remaining <= pause:
+                raise self._late_error(why)
+            clock.sleep(pause)
 
-    def _check_time(self, deadline: Deadline, why: str) -> None:
-        if deadline.remaining <= _POLL_INTERVAL:
-            raise ClusterError(
-                f"environment {self._environment} was not ready in time: {why} (Lease "
-                f"{self.place()})"
-            )
+    def _is_to_make(
+        self,
+        lease: Mapping[str, Any] | None,
+        state: EnvironmentState,
+        failed: int,
+        *,
+        is_dead: bool,
+    ) -> bool:
+        """Return whether this process may make the environment.
+
+        Args:
+            failed: as for `join`.
+            is_dead: whether the process that makes it counts as dead.
+        """
+        if lease is None or (state.name == "making" and is_dead):
+            return True
+        if state.name in ("failed", "skipped"):
+            return state.attempt <= failed or not self._is_of_run(lease)
+        return bool(state.reason) and not state.is_known
+
+    def _late_error(self, why: str) -> ClusterError:
+        return ClusterError(
+            f"environment {self._environment} was not ready in time: {why} (Lease {self.place()})"
+        )
 
     def _is_of_run(self, lease: Mapping[str, Any] | None) -> bool:
         """Return whether this run has made the environment, or tried to."""
@@ -277,16 +289,18 @@ class EnvironmentLease:
 
     def _use(
         self,
-        lease: Mapping[str, Any],
-        state: EnvironmentState,
+        lease: Mapping[str, Any] | None,
         check: Callable[[EnvironmentState], str],
         deadline: Deadline,
     ) -> EnvironmentState | None:
-        """Return the state of an environment that stays, with this run among its users.
+        """Return the state of an environment; one that stays has this run among its users now.
 
         It has a reason if it must be made again, and is known while another run prevents that.
         None if another process has changed the Lease meanwhile.
         """
+        state = _read_state(lease)
+        if lease is None or self._lifetime is None or state.name != "ready":
+            return state
         place = self._registration.place() if self._registration is not None else ""
         users = _read_users(lease)
         if _REMOVED in _notes(lease):

@@ -8,6 +8,7 @@ import pytest
 
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.environment_objects import (
     describe_changed_object,
     digest_objects,
@@ -59,7 +60,7 @@ def test_objects_that_are_as_they_were_take_one_request_for_each_kind(world: Wor
     world.transport.requests.clear()
     assert world.change(recorded) == ""
     assert [line for line in world.transport.requests if "/namespaces/" in line] == [
-        "GET /apis/apps/v1/namespaces/t/deployments/web",
+        "GET /apis/apps/v1/namespaces/t/deployments",
         "GET /api/v1/namespaces/t/configmaps",
     ]
 
@@ -128,6 +129,12 @@ def test_what_was_never_ready_need_not_be(world: World) -> None:
 
 def test_a_kind_whose_definition_is_gone_has_no_objects(world: World) -> None:
     assert world.change({"shop/v1 Order t a": "1"}) == "order/a is gone"
+
+
+def test_a_kind_that_may_not_be_listed_is_not_looked_at(world: World) -> None:
+    denied = ApiError("no", status=403, reason="Forbidden")
+    world.transport.refuse("GET", "/apis/apps/v1/namespaces/t/deployments", denied)
+    assert list(world.record()) == world.names[1:]
 
 
 def test_applied_and_adopted_objects_are_recorded(world: World) -> None:

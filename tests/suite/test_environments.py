@@ -113,7 +113,7 @@ def test_a_process_takes_over_from_one_that_does_not_renew(world: World) -> None
     with pytest.raises(ClusterError) as caught:
         world.join(world.process("gw2"), limit=5.0)
     assert str(caught.value) == (
-        "environment conftest.py::db was not ready in time: gw1 is still making it (Lease "
+        "environment conftest.py::db was not ready in time: gw1 is making it (Lease "
         f"{second.place()})"
     )
     assert second.publish("t-db-new", "u2", "2")
