@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.suite.environments import EnvironmentLease, EnvironmentState
 
+_OLD = "what an earlier run has made of this environment"
+
 _LOOK_TIMEOUT = 15.0
 """Seconds for the requests of one look at the objects of an environment."""
 
@@ -136,10 +138,10 @@ class StayingInputs:
             if getattr(self._cluster, "has_controllers", True):
                 janitor.wait(sweep, deadline)
         except (ApiError, DeadlineExceeded) as error:
-            raise ClusterError(f"what is left of it could not be removed: {error}") from error
+            raise ClusterError(f"{_OLD} cannot be removed: {error}") from error
         left = [f"{leftover}: {leftover.blocked or 'no reason'}" for leftover in sweep.staying]
         if problems := [*sweep.problems, *left]:
-            raise ClusterError(f"what is left of it is not removed: {'; '.join(problems)}")
+            raise ClusterError(f"{_OLD} is not removed: {'; '.join(problems)}")
 
     def owner(
         self, lease: EnvironmentLease, place: str, title: str, state: EnvironmentState

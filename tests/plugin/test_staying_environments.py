@@ -20,6 +20,7 @@ import pytest_kwait
 
 sys.path.append(os.environ["FAKE_PATH"])
 
+from pytest_kwait.errors import ApiError
 from tests.suite.fakes import FakeCluster
 
 _STATE = Path(__file__).with_name(".state")
@@ -32,6 +33,9 @@ def kwait_cluster():
     if _STATE.exists():
         cluster.transport.objects.update(json.loads(_STATE.read_text()))
         cluster.transport._count = 1000
+    if "REFUSED" in os.environ:
+        for path in [path for path in cluster.transport.objects if "namespaces/t-shop" in path]:
+            cluster.transport.refuse("DELETE", path, ApiError("no", status=403, reason="Forbidden"))
     yield cluster
     # The Lease of the run goes after its last fixture.
     objects = {
@@ -50,6 +54,8 @@ def title():
 @pytest_kwait.environment(scope="SCOPE")
 def shop(kwait, title):
     kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    if title == "":
+        raise ValueError("no title")
     yield kwait, {"port": (1, 2)}
 """
 _TEST = """
@@ -70,10 +76,14 @@ def run(
         monkeypatch.delenv(name, raising=False)
     pytester.makepyfile(test_it=_TEST)
 
-    def once(*options: str, scope: str = "cluster") -> pytest.RunResult:
+    def once(*options: str, scope: str = "cluster", error: str = "") -> pytest.RunResult:
         pytester.makeconftest(_CONFTEST.replace("SCOPE", scope))
         result = pytester.runpytest("--kwait-no-janitor", *options)
-        result.assert_outcomes(passed=1)
+        if error:
+            result.assert_outcomes(errors=1)
+            assert re.search(error, result.stdout.str())
+        else:
+            result.assert_outcomes(passed=1)
         return result
 
     return once
@@ -136,6 +146,31 @@ def test_an_environment_whose_inputs_have_changed_is_made_again(
     again = _writes(fake_cluster().removeprefix(first), "/namespaces")
     # The old one first.
     assert again[:2] == ["DELETE /api/v1/namespaces/t-shop", "POST /api/v1/namespaces"]
+
+
+def test_an_environment_that_could_not_be_made_is_made_by_the_next_run(
+    run: Callable[..., pytest.RunResult], fake_cluster: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TITLE", "")
+    assert _notes(run(error="ValueError: no title")) == []
+    assert _writes(fake_cluster(), "/namespaces") == [
+        "POST /api/v1/namespaces",
+        "DELETE /api/v1/namespaces/t-shop",
+    ]
+    monkeypatch.delenv("TITLE")
+    assert _notes(run()) == [" shop: made, stays 24h0m0s after its last use"]
+
+
+def test_none_is_made_beside_an_old_one_that_cannot_be_removed(
+    run: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    monkeypatch.setenv("REFUSED", "true")
+    error = (
+        r"what an earlier run has made of this environment is not removed: "
+        r"namespaces/t-shop-\w+ could not be deleted: "
+    )
+    run("--kwait-renew", error=error)
 
 
 @pytest.mark.parametrize(
