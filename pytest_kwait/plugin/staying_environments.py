@@ -28,6 +28,7 @@ from pytest_kwait.suite.environment_inputs import (
 from pytest_kwait.suite.environment_objects import (
     describe_changed_object,
     digest_objects,
+    digest_programs,
     recorded_objects,
 )
 from pytest_kwait.wait.context import DeadlineExceeded
@@ -99,11 +100,26 @@ class StayingInputs:
         try:
             record = json.loads(state.record)
             before, files, objects = record["inputs"], record["files"], record["objects"]
+            programs = dict(record["programs"])
             now = {name: self.project.digest(name) for name in files}
             changed = describe_change(before, self._list_inputs()) or describe_change(files, now)
         except (AttributeError, KeyError, TypeError, ValueError):
             return "its record cannot be read"
-        return changed or describe_changed_object(self._session, objects, _limit())
+        changed = changed or describe_changed_object(self._session, objects, _limit())
+        return changed or self._describe_changed_program(objects, programs)
+
+    def _describe_changed_program(
+        self, objects: Mapping[str, str], programs: Mapping[str, str]
+    ) -> str:
+        """Return the first pod that was restarted, as a sentence; empty for none.
+
+        Between two runs it may have started without the program that its image is mapped to.
+        """
+        now = digest_programs(self._session, objects, _limit()) if programs else {}
+        for pod, containers in programs.items():
+            if now.get(pod) != containers:
+                return f"{pod} was restarted or replaced"
+        return ""
 
     @contextmanager
     def recorded(self) -> Iterator[Callable[[str], str]]:
@@ -119,8 +135,10 @@ class StayingInputs:
                 files = {name: digest for name, digest in list_files().items() if digest}
                 own = f"{NAMESPACES.api_version} {NAMESPACES.kind} - {namespace}"
                 objects = digest_objects(self._session, sorted({own, *names}), _limit())
+                is_mapped = bool(run_of(self._config).get(RunCluster).mappings_of(self._cluster))
+                programs = digest_programs(self._session, objects, _limit()) if is_mapped else {}
                 record = {"inputs": inputs, "files": files, "objects": objects}
-                return json.dumps(record)
+                return json.dumps(record | {"programs": programs})
 
             yield finish
 

@@ -11,7 +11,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.conditions import get_condition
+from pytest_kwait.apimachinery.conditions import get_condition, is_condition_true
 from pytest_kwait.client.resource import (
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -123,6 +123,28 @@ def describe_changed_object(
     return ""
 
 
+def digest_programs(
+    session: ApiSession, names: Iterable[str], deadline: Deadline
+) -> dict[str, str]:
+    """Return digests of the containers of all pods that are ready beside some objects, by pod.
+
+    Args:
+        names: the objects.
+
+    Raises:
+        ApiError: the server has an error.
+        DeadlineExceeded: no answer in time.
+    """
+    programs = {}
+    for namespace in sorted({name.split(" ", 3)[2] for name in names} - {"-"}):
+        for pod in _read(session, "v1", "Pod", namespace, set(), deadline):
+            if is_condition_true(pod, "Ready"):
+                statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+                containers = sorted(str(status.get("containerID")) for status in statuses)
+                programs[f"pod/{pod['metadata']['name']}"] = digest_text(" ".join(containers))
+    return programs
+
+
 def _look(
     session: ApiSession, names: Iterable[str], deadline: Deadline
 ) -> dict[str, dict[str, Any]]:
@@ -148,7 +170,7 @@ def _read(
     names: set[str],
     deadline: Deadline,
 ) -> list[dict[str, Any]]:
-    """Return the objects of a kind in a namespace, or the only one that is asked for.
+    """Return the objects of a kind in a namespace, or the only one that is asked for by name.
 
     Those of a kind that may not be listed are not looked at.
     """

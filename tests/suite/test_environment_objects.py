@@ -12,6 +12,7 @@ from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.environment_objects import (
     describe_changed_object,
     digest_objects,
+    digest_programs,
     name_object,
     recorded_objects,
 )
@@ -135,6 +136,22 @@ def test_a_kind_that_may_not_be_listed_is_not_looked_at(world: World) -> None:
     denied = ApiError("no", status=403, reason="Forbidden")
     world.transport.refuse("GET", "/apis/apps/v1/namespaces/t/deployments", denied)
     assert list(world.record()) == world.names[1:]
+
+
+def test_programs_are_the_containers_of_pods_that_are_ready(world: World) -> None:
+    def add(name: str, ready: str) -> dict[str, Any]:
+        status: dict[str, Any] = {"conditions": [{"type": "Ready", "status": ready}]}
+        status["containerStatuses"] = [{"containerID": f"c-{name}"}]
+        pod = {"metadata": {"name": name}, "status": status}
+        world.transport.objects[f"/api/v1/namespaces/t/pods/{name}"] = pod
+        return status
+
+    status, _ = add("web", "True"), add("late", "False")
+    names = [*world.names, "v1 Namespace - t"]
+    programs = digest_programs(world.session, names, Deadline.after(5.0))
+    assert list(programs) == ["pod/web"]
+    status["containerStatuses"][0]["containerID"] = "another"
+    assert digest_programs(world.session, names, Deadline.after(5.0)) != programs
 
 
 def test_applied_and_adopted_objects_are_recorded(world: World) -> None:
