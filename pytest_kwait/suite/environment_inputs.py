@@ -19,6 +19,7 @@ import threading
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -111,12 +112,15 @@ def describe_change(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 def digest_value(value: object, project: Project) -> str:
     """Return the digest of what can be known of a value without its library.
 
-    A path is its name in the project, a `Kwait` its namespace, any other object its type.
+    A path is its name in the project, a function its instructions, a `Kwait` its namespace, any
+    other object its type.
     """
 
     def describe(part: Any) -> object:
         if isinstance(part, Path):
             return project.name_of(part) or "a path"
+        if isinstance(part, FunctionType):
+            return _list_instructions(part.__code__)
         if isinstance(part, set | frozenset):
             return sorted(map(repr, part))
         if isinstance(part, bytes):
@@ -128,6 +132,19 @@ def digest_value(value: object, project: Project) -> str:
         return digest_text(json.dumps(value, sort_keys=True, default=describe))
     except (TypeError, ValueError, RecursionError):
         return digest_text(f"a {type(value).__qualname__}")
+
+
+def _list_instructions(code: CodeType) -> list[Any]:
+    """Return the instructions of code and of the functions in it, as JSON values."""
+    constants: list[Any] = []
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            constants.append(_list_instructions(constant))
+        else:
+            # The order of a set differs between processes.
+            parts = constant if isinstance(constant, frozenset) else [constant]
+            constants.append(sorted(map(repr, parts)))
+    return [code.co_code.hex(), code.co_names, constants]
 
 
 class _Imports:
@@ -220,16 +237,21 @@ def list_code(function: Callable[..., Any], project: Project) -> dict[str, str]:
             binding.setdefault(name, []).append(statement)
     line = function.__code__.co_firstlineno
     pending = [each for each in tree.body if _first_line(each) <= line <= (each.end_lineno or 0)]
+    # Fixtures are compared by their values.
+    own_names = set(function.__code__.co_varnames) if len(pending) == 1 else set()
     used: dict[ast.stmt, None] = {}
     values: dict[str, str] = {}
     while pending:
         statement = pending.pop()
         if statement in used:
             continue
+        local_names: set[str] = set() if used else own_names
         used[statement] = None
         imports.add_imports(statement, file)
         for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id in binding:
+            if not isinstance(node, ast.Name) or node.id in local_names:
+                continue
+            if node.id in binding:
                 pending += binding[node.id]
                 value = function.__globals__.get(node.id)
                 if not (callable(value) or isinstance(value, type(sys))):

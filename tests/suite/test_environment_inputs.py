@@ -35,9 +35,12 @@ UNUSED = 1
 def label():
     return {"image": IMAGE}
 
-def operator(kwait):
+def tag():
+    return "a fixture"
+
+def operator(kwait, tag):
     from shop import late
-    kwait.apply(label(), helpers, TITLE, os.environ["SHOP_IMAGE"])
+    kwait.apply(label(), helpers, TITLE, tag, os.environ["SHOP_IMAGE"])
     yield
 
 def test_it(operator):
@@ -105,6 +108,7 @@ def test_the_code_of_a_function_is_what_it_names_and_imports(code: Any) -> None:
         ("conftest.py", '"image":', '"name":', "the function operator has changed"),
         ("conftest.py", "UNUSED = 1", "UNUSED = 2", ""),
         ("conftest.py", "assert True", "assert 1", ""),
+        ("conftest.py", "a fixture", "whose value is compared", ""),
         ("conftest.py", "def label():", "def label():  # a comment", ""),
         ("shop/words.py", "", "X = 1", "shop/words.py has changed"),
         ("shop/late.py", "json", "yaml", "shop/late.py has changed"),
@@ -195,12 +199,15 @@ def test_values_are_compared_as_far_as_they_are_known(folder: Path) -> None:
         (object(), object()),
         ([Namespaced()], ["t-db"]),
         ({(1, 2): 3}, {(4, 5): 6}),
+        (lambda: (1, "a"), lambda: (1, "a")),
     ]
     assert all(digest_value(a, project) == digest_value(b, project) for a, b in same)
     different: list[tuple[object, object]] = [
         ("a", "b"),
         (folder / "deploy", folder / "shop"),
         (b"a", b"b"),
+        (lambda: 1, lambda: 2),
+        (lambda: [each * 2 for each in "a"], lambda: [each * 2 for each in "b"]),
     ]
     assert all(digest_value(a, project) != digest_value(b, project) for a, b in different)
 
