@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 from benchmarks.children import run_child
@@ -83,7 +84,7 @@ def measure_rows(rounds: int = 5) -> list[Row]:
     print("one test with an operator and fifty definitions")
     print(pairs.lines("set-up of an earlier run", "--kwait-renew"))
     return [
-        Row("a run with a set-up that stays", min(pairs.ours), BAR, "s"),
+        Row("a run with a set-up that stays", median(pairs.ours), BAR, "s"),
         Row("the same of one that is made", pairs.median_ratio, 1.0),
     ]
 
