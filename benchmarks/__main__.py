@@ -34,6 +34,7 @@ BENCHMARKS = {
     "programs": "programs in pods and requests to them, beside the same on loopback",
     "recording": "recordings of a suite, beside the same without",
     "report_10000": "the report of 10,000 waits, beside a static table",
+    "reused_environment": "a test with a set-up that stays, beside a fresh one",
     "scheduler_throughput": "pods a second of the scheduler, beside kube-scheduler",
     "thousand_pods": "1,000 pods of one controller, beside a real control plane",
     "wait_latency": "return of a wait, beside lightkube's",

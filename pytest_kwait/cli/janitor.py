@@ -44,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also remove kept objects (--kwait-keep) of that run before they expire",
     )
     parser.add_argument(
+        "--environments",
+        action="store_true",
+        help="also remove environments that stay, unless a run uses them, before they expire",
+    )
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="list the objects that would be removed; change nothing",
@@ -76,6 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidArgument(
             "--kept", True, "give --run-id ID as well: what others have kept is theirs to remove"
         )
+    if arguments.environments and arguments.run_id is not None:
+        raise InvalidArgument(
+            "--environments", True, "leave out --run-id: an environment that stays is of no run"
+        )
     _remove_folders(dry_run=arguments.dry_run)
     # Imports of the client are expensive; other commands do without them.
     from pytest_kwait.clusters.cluster import ClusterRequest
@@ -99,6 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
             run=arguments.run_id,
             dry_run=arguments.dry_run,
             kept=arguments.kept,
+            environments=arguments.environments,
             report=_print_line,
         )
         try:

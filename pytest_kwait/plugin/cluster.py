@@ -336,6 +336,16 @@ class RunCluster:
                 cluster.images.add(mapping)
                 self._mapped[cluster.server, pattern] = mapping
 
+    def mappings_of(self, cluster: Cluster) -> list[ImageMapping]:
+        """Return the mappings of the run in a cluster that uses them."""
+        images = vars(cluster).get("images")
+        ignored = images.ignored if images is not None else ()
+        return [
+            mapping
+            for (server, pattern), mapping in self._mapped.items()
+            if server == cluster.server and pattern not in ignored
+        ]
+
     @contextmanager
     def allowed_egress(self, cluster: Cluster, given: object) -> Iterator[None]:
         """Allow the egress of the run until its end.

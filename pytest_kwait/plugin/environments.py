@@ -24,15 +24,19 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.plugin.run import Run
+    from pytest_kwait.plugin.staying_environments import StayingInputs
     from pytest_kwait.suite.cleanup.owned_objects import Owner
     from pytest_kwait.suite.environments import EnvironmentLease, EnvironmentState
     from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
-Scope = Literal["class", "module", "session", "run"]
+Scope = Literal["class", "module", "session", "run", "cluster"]
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
-_SCOPES = ("class", "module", "session", "run")
+_SCOPES = ("class", "module", "session", "run", "cluster")
+_SHARED_SCOPES = ("run", "cluster")
+"""Scopes of environments that processes share: one of them runs the function."""
+
 _OURS = ("request", "kwait_cluster", "kwait_client", "_kwait_namespaces")
 """Fixtures that every environment needs."""
 
@@ -84,7 +88,8 @@ def environment(
         scope: who shares it: the tests of a class, a module or a session (of each worker), or all
             workers and shards of a run on a cluster. With `run` one process runs the function, up
             to its `yield`, which must be its last statement. All get a `Kwait` of the namespace, a
-            value as JSON has it, or a tuple of both.
+            value as JSON has it, or a tuple of both. With `cluster` it stays for the next runs on a
+            cluster that outlives them, until its inputs or objects change.
         name: the name of the fixture; that of the function by default.
 
     Raises:
@@ -114,9 +119,8 @@ def _make_fixture(function: Any, scope: str, name: str | None) -> Any:
     for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(fixture, attribute, getattr(function, attribute))
     vars(fixture)["__signature__"] = inspect.Signature([*others, *added])
-    return pytest.fixture(scope=cast("Any", "session" if scope == "run" else scope), name=name)(
-        fixture
-    )
+    own_scope = "session" if scope in _SHARED_SCOPES else scope
+    return pytest.fixture(scope=cast("Any", own_scope), name=name)(fixture)
 
 
 def _check_function(function: Any, scope: str) -> list[inspect.Parameter]:
@@ -130,12 +134,19 @@ def _check_function(function: Any, scope: str) -> list[inspect.Parameter]:
     parameters = list(inspect.signature(function).parameters.values())
     if not any(parameter.name == "kwait" for parameter in parameters):
         raise InvalidArgument("environment", function, f"it needs the argument kwait, {_EXAMPLE}")
-    if scope == "run" and not _ends_with_yield(function):
+    if scope in _SHARED_SCOPES and not _ends_with_yield(function):
         raise InvalidArgument(
             "environment",
             function,
-            "with the scope run its last statement must be the `yield`: another process may be "
-            "the last to use it; what was created in the cluster is removed by itself",
+            f"with the scope {scope} its last statement must be the `yield`: another process may "
+            "be the last to use it; what was created in the cluster is removed by itself",
+        )
+    if scope == "cluster" and any(parameter.name == "kwait_factory" for parameter in parameters):
+        raise InvalidArgument(
+            "environment",
+            function,
+            "with the scope cluster it cannot use kwait_factory, whose objects end with the run; "
+            "create them by kwait, or give it the scope run",
         )
     return [
         parameter
@@ -181,8 +192,14 @@ def _environment_of(
     made = _Environment(name, start, request, kwait_cluster, kwait_client, _kwait_namespaces)
     try:
         with ExitStack() as stack:
-            if scope == "run":
-                value = stack.enter_context(made.shared(_run_wide_name(function, request)))
+            place = _run_wide_name(function, request) if scope in _SHARED_SCOPES else ""
+            if _stays(scope, function, config, kwait_cluster):
+                from pytest_kwait.plugin.staying_environments import StayingInputs
+
+                inputs = StayingInputs(function, fixtures, config, kwait_cluster, kwait_client)
+                value = stack.enter_context(made.staying(place, inputs))
+            elif scope in _SHARED_SCOPES:
+                value = stack.enter_context(made.shared(place))
             else:
                 node = request.node.nodeid or "session"
                 test = f"{node} environment {name}"
@@ -195,6 +212,34 @@ def _environment_of(
             failure = _Failure(name, error, is_known=made.is_failure_known)
             run_of(config).get(EnvironmentFailures).failures.append(failure)
         raise
+
+
+def _stays(
+    scope: str, function: Callable[..., Any], config: pytest.Config, cluster: Cluster
+) -> bool:
+    """Return whether an environment stays after the run; a line says why none can."""
+    from pytest_kwait.plugin.run import run_of, run_settings
+
+    settings = run_settings(config)
+    is_meant = scope == "cluster" and not (settings.reuse == "auto" and _is_in_ci())
+    if scope == "run" and settings.reuse == "always":
+        is_meant = "kwait_factory" not in inspect.signature(function).parameters
+    if settings.reuse == "never" or not is_meant:
+        return False
+    why = ""
+    if cluster.ends_with_run:
+        ways = "`kwait up` starts one that stays, for --kwait-kubeconfig"
+        why = f"the {cluster.title} ends with the run; {ways}"
+    elif settings.namespace is not None:
+        why = "with --kwait-namespace they have no namespace of their own"
+    if why:
+        run_of(config).source_of(cluster).add_note(f"environments do not stay: {why}")
+    return not why
+
+
+def _is_in_ci() -> bool:
+    """Return whether this is a job of CI. Source: pytest's `running_on_ci`."""
+    return any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
 
 
 def _run_wide_name(function: Any, request: pytest.FixtureRequest) -> str:
@@ -288,13 +333,8 @@ class _Environment:
         """
         from pytest_kwait.plugin.run import run_of
 
-        run = run_of(self._config)
-        shard = run.shard
-        maker = " of ".join(
-            filter(None, (run.worker or "another process", f"shard {shard}" if shard else ""))
-        )
         client = self._cluster.client()
-        lease = self._lease(client, place, maker)
+        lease = self._lease(client, place, _name_process(run_of(self._config)))
         try:
             while True:
                 state = self._join(lease, place)
@@ -316,7 +356,85 @@ class _Environment:
             lease.stop()
             client.close()  # type: ignore[no-untyped-call] # the official client has no types here
 
-    def _lease(self, client: ApiClient, place: str, maker: str) -> EnvironmentLease:
+    @contextmanager
+    def staying(self, place: str, inputs: StayingInputs) -> Iterator[Any]:
+        """Use the environment that is in the cluster, or make it so that it stays.
+
+        The function has ended when tests run, in the process that has run it too.
+
+        Args:
+            place: its name in a project.
+        """
+        from pytest_kwait.plugin.run import run_of, run_settings
+
+        run = run_of(self._config)
+        client = self._cluster.client()
+        name = f"{inputs.project.title}/{place}"
+        lifetime = run_settings(self._config).reuse_for
+        lease = self._lease(client, name, _name_process(run), lifetime)
+        try:
+            while True:
+                state = self._join(lease, name, inputs.check)
+                if state.name == "ready":
+                    break
+                self._show(f"environment {self._name}: {inputs.describe_making(state)}")
+                try:
+                    is_made = self._make_staying(lease, name, state, inputs)
+                finally:
+                    self._show("")
+                if is_made:
+                    inputs.note(self._name, inputs.describe_making(state))
+            if not state.is_known:
+                inputs.note(self._name, inputs.describe_use(state))
+            with self._used_kwait(state) as kwait:
+                yield _decode(kwait, state.value)
+        finally:
+            lease.stop()
+            client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+
+    def _show(self, line: str) -> None:
+        from pytest_kwait.plugin.run import run_of
+
+        run_of(self._config).source_of(self._cluster).show(line)
+
+    def _make_staying(
+        self, lease: EnvironmentLease, place: str, state: EnvironmentState, inputs: StayingInputs
+    ) -> bool:
+        """Make the environment; return False if another process took over."""
+        with self._reported_failures(lease, place, state):
+            inputs.remove_old(lease, state)
+            is_ready = False
+            owner = inputs.owner(lease, place, self._name, state)
+            with inputs.recorded() as finish, self._kwait(owner, stays=lambda: is_ready) as kwait:
+                generator = self._start(kwait)
+                text = _encode(kwait, self._advance(generator))
+                cast("Generator[Any, None, None]", generator).close()
+                uid = self._namespaces.uid_of(kwait.namespace)
+                is_ready = lease.publish(kwait.namespace, uid, text, finish(kwait.namespace))
+        return is_ready
+
+    @contextmanager
+    def _used_kwait(self, state: EnvironmentState) -> Iterator[Kwait]:
+        """Yield a `Kwait` in the namespace; what is created by it ends with the session."""
+        from pytest_kwait.client.session import ApiSession
+        from pytest_kwait.engine.failure.redaction import learn_namespace
+        from pytest_kwait.plugin.namespaces import make_kwait, make_owner, recorded_use
+
+        config, node, cluster = self._config, self._node, self._cluster
+        test = f"session environment {self._name}"
+        owner = make_owner(config, cluster, test, self._name)
+        learn_namespace(ApiSession.of(self._client), state.namespace)
+        with (
+            recorded_use(config, state.namespace, cluster, is_made=False),
+            make_kwait(
+                config, node, owner, state.namespace, cluster, self._client, self._namespaces
+            ) as kwait,
+        ):
+            yield kwait
+
+    def _lease(
+        self, client: ApiClient, place: str, maker: str, lifetime: float | None = None
+    ) -> EnvironmentLease:
         from pytest_kwait.plugin.cleanup import registration_of
         from pytest_kwait.plugin.run import run_of, run_settings
         from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
@@ -329,9 +447,15 @@ class _Environment:
             maker,
             registration=registration_of(self._config, self._cluster),
             namespace=run_settings(self._config).namespace or LEASE_NAMESPACE,
+            lifetime=lifetime,
         )
 
-    def _join(self, lease: EnvironmentLease, place: str) -> EnvironmentState:
+    def _join(
+        self,
+        lease: EnvironmentLease,
+        place: str,
+        check: Callable[[EnvironmentState], str] = lambda state: "",
+    ) -> EnvironmentState:
         """Return the state; fail or skip if another process could not make the environment."""
         from pytest_kwait.clock import Deadline
         from pytest_kwait.plugin.markers import settings_in_force
@@ -344,7 +468,7 @@ class _Environment:
         limit = seconds if budget is None else budget.fit(seconds)[0]
         source = run_of(self._config).source
         try:
-            state = lease.join(Deadline.after(limit), attempts.get(place, 0), source.show)
+            state = lease.join(Deadline.after(limit), attempts.get(place, 0), source.show, check)
         finally:
             source.show("")
         if state.name == "skipped":
@@ -362,14 +486,26 @@ class _Environment:
         self, lease: EnvironmentLease, place: str, state: EnvironmentState, stack: ExitStack
     ) -> tuple[Kwait, str] | None:
         """Make the environment; return its `Kwait` and published value, None if taken over."""
-        from pytest_kwait.plugin.run import run_of
-        from pytest_kwait.plugin.timeout import running_item
-
-        try:
+        with self._reported_failures(lease, place, state):
             kwait = stack.enter_context(self._kwait(self._shared_owner(lease, place, state)))
             generator = self._start(kwait)
             stack.callback(cast("Generator[Any, None, None]", generator).close)
             text = _encode(kwait, self._advance(generator))
+        self._is_left = True
+        if lease.publish(kwait.namespace, self._namespaces.uid_of(kwait.namespace), text):
+            return kwait, text
+        return None
+
+    @contextmanager
+    def _reported_failures(
+        self, lease: EnvironmentLease, place: str, state: EnvironmentState
+    ) -> Iterator[None]:
+        """Record in the Lease why the environment could not be made."""
+        from pytest_kwait.plugin.run import run_of
+        from pytest_kwait.plugin.timeout import running_item
+
+        try:
+            yield
         except BaseException as error:
             run_of(self._config).get(EnvironmentFailures).attempts[place] = state.attempt
             if isinstance(error, pytest.skip.Exception):
@@ -380,10 +516,6 @@ class _Environment:
             else:
                 lease.abandon()
             raise
-        self._is_left = True
-        if lease.publish(kwait.namespace, self._namespaces.uid_of(kwait.namespace), text):
-            return kwait, text
-        return None
 
     def _shared_owner(self, lease: EnvironmentLease, place: str, state: EnvironmentState) -> Owner:
         from pytest_kwait.plugin.run import run_of
@@ -402,7 +534,13 @@ class _Environment:
         )
 
     @contextmanager
-    def _kwait(self, owner: Owner, state: EnvironmentState | None = None) -> Iterator[Kwait]:
+    def _kwait(
+        self,
+        owner: Owner,
+        state: EnvironmentState | None = None,
+        *,
+        stays: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Kwait]:
         from pytest_kwait.plugin.namespaces import make_kwait, make_namespace
 
         adopted = None if state is None else (state.namespace, state.uid)
@@ -416,6 +554,7 @@ class _Environment:
                 cluster,
                 adopted=adopted,
                 is_left=lambda: self._is_left,
+                stays=stays,
             ) as namespace,
             make_kwait(
                 config,
@@ -426,6 +565,7 @@ class _Environment:
                 self._client,
                 self._namespaces,
                 is_left=lambda: self._is_left,
+                stays=stays,
             ) as kwait,
         ):
             yield kwait
@@ -445,6 +585,12 @@ class _Environment:
             return
         cast("Generator[Any, None, None]", generator).close()
         raise ClusterError(f"environment {self._name} has a second `yield`: it must yield once")
+
+
+def _name_process(run: Run) -> str:
+    """Return a readable name of this process of a run."""
+    shard = f"shard {run.shard}" if run.shard else ""
+    return " of ".join(filter(None, (run.worker or "another process", shard)))
 
 
 def _encode(kwait: Kwait, value: Any) -> str:

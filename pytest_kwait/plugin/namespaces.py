@@ -159,6 +159,7 @@ def make_namespace(
     *,
     adopted: tuple[str, str] | None = None,
     is_left: Callable[[], bool] = lambda: False,
+    stays: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
     """Yield a namespace, deleted at the end unless kept or not created here.
 
@@ -170,12 +171,13 @@ def make_namespace(
         adopted: name and UID of a namespace that another process of the run created; None to
             create one.
         is_left: returns whether other processes of the run may still use it at the end.
+        stays: returns whether it is of an environment that stays after the run.
     """
     check_rights(config, cluster)
     given = run_settings(config).setting("namespace")
     if given.value is not None:
         name = namespaces.existing(given.value, given.source)
-        with _recorded_use(config, name, cluster, is_made=False):
+        with recorded_use(config, name, cluster, is_made=False):
             yield name
         return
     settings = run_settings(config)
@@ -208,7 +210,15 @@ def make_namespace(
         node,
         name,
         lambda: make_kwait(
-            config, node, owner, name, cluster, namespaces.client, namespaces, is_left=is_left
+            config,
+            node,
+            owner,
+            name,
+            cluster,
+            namespaces.client,
+            namespaces,
+            is_left=is_left,
+            stays=stays,
         ),
     )
 
@@ -216,6 +226,13 @@ def make_namespace(
         cleanup.namespaces.remove(placement)
         own = settings_of(node)
         keeps_failed = own.keep == "failed"
+        if stays():
+            try:
+                if (trouble := hooks.end(failure, deletes=False)) is not None:
+                    raise trouble
+            finally:
+                namespaces.release(name)
+            return
         kept = cleanup.is_kept(node, own) or (failure is not None and keeps_failed)
         left = not kept and (is_left() or _is_left_to_run(config, node, owner, cluster))
         trouble = None
@@ -236,14 +253,14 @@ def make_namespace(
 
     with ExitStack() as stack:
         stack.push(end)
-        with _recorded_use(config, name, cluster):
+        with recorded_use(config, name, cluster):
             if adopted is None:
                 hooks.call_created()
             yield name
 
 
 @contextmanager
-def _recorded_use(
+def recorded_use(
     config: pytest.Config, namespace: str, cluster: Cluster, *, is_made: bool = True
 ) -> Iterator[None]:
     """Record for artifacts that tests of this process use a namespace during the block.
@@ -315,12 +332,14 @@ def make_kwait(
     namespaces: Namespaces,
     *,
     is_left: Callable[[], bool] = lambda: False,
+    stays: Callable[[], bool] = lambda: False,
     cluster_title: str = "",
 ) -> Iterator[Kwait]:
     """Yield a `Kwait` whose objects are deleted at the end, unless its namespace is kept.
 
     Args:
         is_left: returns whether other processes of the run may still use them at the end.
+        stays: returns whether they are of an environment that stays after the run.
         cluster_title: the name of a further cluster, for messages; empty for the run's own.
     """
     from pytest_kwait.suite.kwait import Kwait
@@ -334,11 +353,19 @@ def make_kwait(
     def further(request: NamespaceRequest) -> Kwait:
         beside = owner.derive(request.name, next(number))
         name = benches.enter_context(
-            make_namespace(config, node, beside, namespaces, cluster, request)
+            make_namespace(config, node, beside, namespaces, cluster, request, stays=stays)
         )
         return benches.enter_context(
             make_kwait(
-                config, node, beside, name, cluster, client, namespaces, cluster_title=cluster_title
+                config,
+                node,
+                beside,
+                name,
+                cluster,
+                client,
+                namespaces,
+                stays=stays,
+                cluster_title=cluster_title,
             )
         )
 
@@ -350,7 +377,7 @@ def make_kwait(
         defaults=lambda: _wait_defaults(config, node, client, namespace, cluster_title),
         folders=folders,
         owned=owned,
-        namespace_maker=further if owned else None,
+        namespace_maker=further if run_settings(config).namespace is None else None,
     )
     benches = ExitStack()
     try:
@@ -358,8 +385,10 @@ def make_kwait(
             yield kwait
     finally:
         cleanup = run_of(config).get(Cleanup)
-        kept = cleanup.is_kept(node, settings_of(node))
-        leave = not kept and (is_left() or _is_left_to_run(config, node, owner, cluster))
+        kept = cleanup.is_kept(node, settings_of(node)) and not stays()
+        leave = stays() or (
+            not kept and (is_left() or _is_left_to_run(config, node, owner, cluster))
+        )
         problems = kwait.close(keep=kept, leave=leave)
         cleanup.record_remaining(owner.test, kwait.left)
         outage = run_of(config).outage

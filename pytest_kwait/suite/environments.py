@@ -7,6 +7,10 @@ was taken for dead cannot publish what it made.
 
 The Lease has the form of a run's that has ended while other shards go on: the janitor keeps it, and
 the objects that name it, until the last Lease of the run is gone or dead.
+
+That of an environment that stays belongs to no run. It lists the Leases of the runs that have used
+it: while one of them lives, no other run makes the environment again, and no janitor removes it. A
+run looks once whether it is as it was.
 """
 
 from __future__ import annotations
@@ -17,10 +21,15 @@ import math
 import os
 import socket
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.times import format_duration, format_micro_time
+from pytest_kwait.apimachinery.times import (
+    format_duration,
+    format_micro_time,
+    format_time,
+    parse_time_or_none,
+)
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
@@ -28,13 +37,14 @@ from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, ClusterError, KwaitError
 from pytest_kwait.suite.cleanup.owned_objects import (
     ANNOTATION_PREFIX,
+    ENVIRONMENTS_RUN,
     LABEL_MANAGED_BY,
     LABEL_RUN,
     MANAGED_BY,
     run_label_value,
     run_lease_name,
 )
-from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
+from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE, is_run_alive
 from pytest_kwait.suite.lease_renewer import LeaseRenewer
 from pytest_kwait.wait.context import DeadlineExceeded
 
@@ -58,6 +68,14 @@ _MAX_VALUE_LENGTH = 100_000
 _STATE = ANNOTATION_PREFIX + "environment-state"
 _VALUE = ANNOTATION_PREFIX + "environment-value"
 _KINDS = ANNOTATION_PREFIX + "kinds"
+_RECORD = ANNOTATION_PREFIX + "environment-record"
+_USERS = ANNOTATION_PREFIX + "users"
+_EXPIRES = ANNOTATION_PREFIX + "expires"
+_REMOVED = ANNOTATION_PREFIX + "removed"
+
+_MAX_RECORD_LENGTH = 140_000
+_USE_INTERVAL = 1.0
+"""Seconds between two looks at the runs that use an environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +89,11 @@ class EnvironmentState:
         namespace: the environment's; empty while it is not ready.
         uid: the UID of the namespace.
         value: JSON of the value, or the reason of a failure.
+        record: JSON of the inputs and objects of one that stays.
+        reason: why this process makes it again, or "" if it is new.
+        is_known: whether a run uses it: this one already, or with a reason another one.
+        kinds: the kinds of its objects outside of its namespace.
+        made: when its making began: seconds since the epoch.
     """
 
     name: str
@@ -79,6 +102,11 @@ class EnvironmentState:
     namespace: str = ""
     uid: str = ""
     value: str = ""
+    record: str = ""
+    reason: str = ""
+    is_known: bool = False
+    kinds: tuple[str, ...] = ()
+    made: float = 0.0
 
 
 def encode_value(value: Any) -> str:
@@ -111,6 +139,7 @@ class EnvironmentLease:
         maker: a readable name of this process.
         registration: the run's own; None where the cluster ends with the run.
         namespace: the namespace of the Lease.
+        lifetime: seconds that it stays after its last use; None to end with the run.
     """
 
     def __init__(
@@ -122,15 +151,18 @@ class EnvironmentLease:
         *,
         registration: RunRegistration | None = None,
         namespace: str = LEASE_NAMESPACE,
+        lifetime: float | None = None,
     ) -> None:
         self._session = ApiSession.of(client)
-        self._run = run
+        self._user = run
+        self._run = run if lifetime is None else ENVIRONMENTS_RUN
+        self._lifetime = lifetime
         self._environment = name
         self._maker = maker
         self._registration = registration
         self._namespace = namespace
         self._nonce = "environment-" + hashlib.sha256(name.encode()).hexdigest()[:16]
-        self._name = run_lease_name(run, self._nonce)
+        self._name = run_lease_name(self._run, self._nonce)
         self._holder = f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
         self._lock = threading.Lock()
         self._making = False
@@ -160,7 +192,11 @@ class EnvironmentLease:
         return self._registration.acquire_namespace_quota(name, seconds)
 
     def join(
-        self, deadline: Deadline, failed: int, report: Callable[[str], object] = lambda line: None
+        self,
+        deadline: Deadline,
+        failed: int,
+        report: Callable[[str], object] = lambda line: None,
+        check: Callable[[EnvironmentState], str] = lambda state: "",
     ) -> EnvironmentState:
         """Return the state once this process must make the environment, or another one has.
 
@@ -171,50 +207,146 @@ class EnvironmentLease:
             failed: the last attempt that failed and that this process has seen: it is followed by
                 another one.
             report: called with one line if another process makes it.
+            check: returns why one that stays must be made again, as a sentence; "" to use it.
 
         Raises:
             ClusterError: the Lease cannot be used, or the deadline has passed.
         """
         if self._registration is not None and not self._registration.place():
+            scope = "run" if self._lifetime is None else "cluster"
             raise ClusterError(
-                f"environment {self._environment} of scope run needs the right to create and "
+                f"environment {self._environment} of scope {scope} needs the right to create and "
                 f"update Leases in namespace {self._namespace}; or give it the scope session"
             )
         clock = self._session.clock
-        last, since, reported = "", clock.monotonic(), False
+        last, since, reported = "", clock.monotonic(), ""
         while True:
             try:
                 lease = self._read(deadline)
                 version = str(((lease or {}).get("metadata") or {}).get("resourceVersion"))
                 if version != last:
                     last, since = version, clock.monotonic()
-                state = _read_state(lease)
-                dead = clock.monotonic() - since >= _DURATION
-                again = state.name in ("failed", "skipped") and state.attempt <= failed
-                if lease is None or again or (state.name == "making" and dead):
+                is_dead = clock.monotonic() - since >= _DURATION
+                state = self._use(lease, check, deadline)
+                if state is None:
+                    continue
+                if self._is_to_make(lease, state, failed, is_dead=is_dead):
                     if self._take(lease, state.attempt + 1, deadline):
-                        return EnvironmentState("making", state.attempt + 1, self._maker)
+                        return replace(
+                            state, name="making", attempt=state.attempt + 1, maker=self._maker
+                        )
                     continue
             except (ApiError, DeadlineExceeded) as error:
+                if reported and isinstance(error, DeadlineExceeded):
+                    raise self._late_error(reported) from error
                 raise ClusterError(
                     f"the Lease {self.place()} of environment {self._environment} cannot be "
                     f"used: {error}"
                 ) from error
-            if state.name != "making":
+            if state.name == "making":
+                why, pause = f"{state.maker} is making it", _POLL_INTERVAL
+            elif state.reason:
+                why, pause = state.reason, _USE_INTERVAL
+            else:
                 return state
-            if not reported:
-                report(f"environment {self._environment}: {state.maker} is making it")
-                reported = True
-            if deadline.remaining <= _POLL_INTERVAL:
-                raise ClusterError(
-                    f"environment {self._environment} was not ready in time: {state.maker} is "
-                    f"still making it (Lease {self.place()})"
-                )
-            clock.sleep(_POLL_INTERVAL)
+            if why != reported:
+                report(f"environment {self._environment}: {why}")
+                reported = why
+            if deadline.remaining <= pause:
+                raise self._late_error(why)
+            clock.sleep(pause)
 
-    def publish(self, namespace: str, uid: str, value: str) -> bool:
-        """Record that the environment is ready; return False if that was not possible."""
-        return self._finish({"name": "ready", "namespace": namespace, "uid": uid}, {_VALUE: value})
+    def _is_to_make(
+        self,
+        lease: Mapping[str, Any] | None,
+        state: EnvironmentState,
+        failed: int,
+        *,
+        is_dead: bool,
+    ) -> bool:
+        """Return whether this process may make the environment.
+
+        Args:
+            failed: as for `join`.
+            is_dead: whether the process that makes it counts as dead.
+        """
+        if lease is None or (state.name == "making" and is_dead):
+            return True
+        if state.name in ("failed", "skipped"):
+            return state.attempt <= failed or not self._is_of_run(lease)
+        return bool(state.reason) and not state.is_known
+
+    def _late_error(self, why: str) -> ClusterError:
+        return ClusterError(
+            f"environment {self._environment} was not ready in time: {why} (Lease {self.place()})"
+        )
+
+    def _is_of_run(self, lease: Mapping[str, Any] | None) -> bool:
+        """Return whether this run has made the environment, or tried to."""
+        if self._lifetime is None or lease is None:
+            return True
+        return bool(json.loads(_notes(lease).get(_STATE) or "{}").get("run") == self._user)
+
+    def _use(
+        self,
+        lease: Mapping[str, Any] | None,
+        check: Callable[[EnvironmentState], str],
+        deadline: Deadline,
+    ) -> EnvironmentState | None:
+        """Return the state of an environment; one that stays has this run among its users now.
+
+        It has a reason if it must be made again, and is known while another run prevents that.
+        None if another process has changed the Lease meanwhile.
+        """
+        state = _read_state(lease)
+        if lease is None or self._lifetime is None or state.name != "ready":
+            return state
+        place = self._registration.place() if self._registration is not None else ""
+        users = _read_users(lease)
+        if _REMOVED in _notes(lease):
+            # Its objects may be gone, also if this run has used it.
+            return replace(state, reason="a janitor has removed it")
+        if place in users:
+            return replace(state, is_known=True)
+        reason = check(state)
+        living = [user for user in users if is_run_alive(self._session, user, deadline)]
+        if reason and living:
+            used = f"{reason}, and the run with the Lease {living[0]} uses it"
+            return replace(state, reason=used, is_known=True)
+        if reason:
+            return replace(state, reason=reason)
+        change = {
+            "metadata": {
+                "resourceVersion": lease["metadata"]["resourceVersion"],
+                "annotations": self._use_notes([*living, place]),
+            }
+        }
+        try:
+            self._patch(change, deadline.at_most(_REQUEST_TIMEOUT))
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+            return None
+        return state
+
+    def _use_notes(self, users: list[str]) -> dict[str, str]:
+        expires = self._session.clock.time() + (self._lifetime or 0.0)
+        return {_USERS: ",".join(users), _EXPIRES: format_time(expires)}
+
+    def publish(self, namespace: str, uid: str, value: str, record: str = "") -> bool:
+        """Record that the environment is ready; return False if that was not possible.
+
+        Raises:
+            ClusterError: the record of one that stays is too large.
+        """
+        if len(record) > _MAX_RECORD_LENGTH:
+            raise ClusterError(
+                f"environment {self._environment} cannot stay: its inputs and objects take "
+                f"{len(record)} characters, and at most {_MAX_RECORD_LENGTH} are possible; "
+                "give it the scope run, or make several of it"
+            )
+        notes = {_VALUE: value} if self._lifetime is None else {_VALUE: value, _RECORD: record}
+        return self._finish({"name": "ready", "namespace": namespace, "uid": uid}, notes)
 
     def fail(self, reason: str, *, skipped: bool = False) -> None:
         """Record that the environment could not be made, or is skipped."""
@@ -233,12 +365,17 @@ class EnvironmentLease:
     def _take(self, lease: Mapping[str, Any] | None, attempt: int, deadline: Deadline) -> bool:
         """Create or take over the Lease; return False if another process was faster."""
         state = {"name": "making", "attempt": attempt, "maker": self._maker}
-        notes = {_STATE: json.dumps(state), _VALUE: ""}
+        notes: dict[str, str | None] = {_STATE: json.dumps(state), _VALUE: ""}
+        if self._lifetime is not None:
+            state |= {"run": self._user, "made": format_time(self._session.clock.time())}
+            place = self._registration.place() if self._registration is not None else ""
+            notes |= {_STATE: json.dumps(state), _REMOVED: None, **self._use_notes([place])}
         now = format_micro_time(self._session.clock.time())
         spec = {"holderIdentity": self._holder, "renewTime": now, "acquireTime": now}
         try:
             if lease is None:
-                manifest = self._manifest(notes, spec)
+                given = {name: text for name, text in notes.items() if text is not None}
+                manifest = self._manifest(given, spec)
                 request_with_retry(
                     lambda deadline: self._session.create(
                         LEASES, manifest, self._namespace, deadline=deadline
@@ -364,7 +501,7 @@ class EnvironmentLease:
                 "annotations": {
                     ANNOTATION_PREFIX + "run": self._run,
                     ANNOTATION_PREFIX + "nonce": self._nonce,
-                    ANNOTATION_PREFIX + "ended": "shared",
+                    **({ANNOTATION_PREFIX + "ended": "shared"} if self._lifetime is None else {}),
                     ANNOTATION_PREFIX + "environment": self._environment,
                     **notes,
                 },
@@ -375,6 +512,10 @@ class EnvironmentLease:
 
 def _notes(lease: Mapping[str, Any]) -> dict[str, str]:
     return (lease.get("metadata") or {}).get("annotations") or {}
+
+
+def _read_users(lease: Mapping[str, Any]) -> list[str]:
+    return [user for user in _notes(lease).get(_USERS, "").split(",") if user]
 
 
 def _read_state(lease: Mapping[str, Any] | None) -> EnvironmentState:
@@ -389,4 +530,7 @@ def _read_state(lease: Mapping[str, Any] | None) -> EnvironmentState:
         str(state.get("namespace", "")),
         str(state.get("uid", "")),
         notes.get(_VALUE, ""),
+        notes.get(_RECORD, ""),
+        kinds=tuple(filter(None, notes.get(_KINDS, "").split(","))),
+        made=parse_time_or_none(state.get("made")) or 0.0,
     )

@@ -42,6 +42,7 @@ from pytest_kwait.suite.cleanup.owned_objects import (
     with_seal,
 )
 from pytest_kwait.suite.cleanup.run_lease import format_kind, is_run_alive
+from pytest_kwait.suite.observers import ADOPT_LISTENERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -665,6 +666,8 @@ class ManifestWriter:
         No-op for what is deleted with the namespace, and for other tests' objects.
         """
         metadata = obj["metadata"]
+        for listener in ADOPT_LISTENERS:
+            listener({**obj, "apiVersion": resource.api_version, "kind": resource.kind})
         namespace = metadata.get("namespace") if resource.namespaced else None
         if not self._outlives(resource, namespace, obj):
             return

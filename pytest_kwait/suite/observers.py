@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pytest_kwait.engine.active_waits import ActiveWait
-    from pytest_kwait.suite.manifests import Objects
 
-APPLY_LISTENERS: list[Callable[[Any, Objects], object]] = []
+APPLY_LISTENERS: list[Callable[[Any, list[dict[str, Any]]], object]] = []
 """Called with each `Kwait` and the objects that it has applied or created, in its thread.
 
 An error of a listener is raised by the call.
 """
+
+ADOPT_LISTENERS: list[Callable[[Mapping[str, Any]], object]] = []
+"""Called with each object that another program, such as helm, has created for a test."""
 
 
 @dataclass(frozen=True, slots=True)

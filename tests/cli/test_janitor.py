@@ -126,6 +126,14 @@ def test_kept_objects_of_other_runs_stay(
     assert cluster.transport.requests == []
 
 
+def test_environments_that_stay_are_of_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["janitor", "--environments", "--run-id", "r1"]) == 2
+    assert capsys.readouterr().err == (
+        "kwait janitor: --environments=True is not valid: leave out --run-id: an environment that "
+        "stays is of no run\n"
+    )
+
+
 def test_failed_deletion_is_status_1(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -361,9 +361,11 @@ def test_the_process_that_makes_an_environment_is_shown_while_others_wait(
 ) -> None:
     join = EnvironmentLease.join
 
-    def join_late(lease: EnvironmentLease, deadline: Any, failed: int, report: Any) -> Any:
+    def join_late(
+        lease: EnvironmentLease, deadline: Any, failed: int, report: Any, check: Any
+    ) -> Any:
         report("environment x: gw0 is making it")
-        return join(lease, deadline, failed, report)
+        return join(lease, deadline, failed, report, check)
 
     shown: list[str] = []
     monkeypatch.setattr(EnvironmentLease, "join", join_late)
@@ -453,6 +455,10 @@ def _with_teardown(kwait: Any) -> Any:
     print("never")
 
 
+def _with_factory(kwait: Any, kwait_factory: Any) -> Any:
+    yield kwait_factory
+
+
 @pytest.mark.parametrize(
     ("function", "scope", "message"),
     [
@@ -466,7 +472,19 @@ def _with_teardown(kwait: Any) -> Any:
             "with the scope run its last statement must be the `yield`: another process may be "
             "the last to use it; what was created in the cluster is removed by itself",
         ),
-        (_plain, "function", "use one of class, module, session, run"),
+        (
+            _with_teardown,
+            "cluster",
+            "with the scope cluster its last statement must be the `yield`: another process may be "
+            "the last to use it; what was created in the cluster is removed by itself",
+        ),
+        (
+            _with_factory,
+            "cluster",
+            "with the scope cluster it cannot use kwait_factory, whose objects end with the run; "
+            "create them by kwait, or give it the scope run",
+        ),
+        (_plain, "function", "use one of class, module, session, run, cluster"),
     ],
 )
 def test_misuse_is_an_error_that_says_what_is_valid(

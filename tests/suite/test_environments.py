@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_kwait.apimachinery.times import format_time
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, ClusterError
 from pytest_kwait.suite.cleanup.janitor import Janitor
-from pytest_kwait.suite.cleanup.owned_objects import Owner
+from pytest_kwait.suite.cleanup.owned_objects import ENVIRONMENTS_RUN, Owner
 from pytest_kwait.suite.cleanup.run_lease import RunLeaseRenewer
 from pytest_kwait.suite.environments import EnvironmentLease, encode_value
 from pytest_kwait.suite.lease_renewer import LeaseRenewer
@@ -31,6 +32,20 @@ class World:
             self.client, "r1", "conftest.py::db", maker, registration=registration
         )
 
+    def staying(self, run: RunLeaseRenewer) -> EnvironmentLease:
+        """A process of another run, which needs an environment that stays."""
+        return EnvironmentLease(
+            self.client,
+            run.place(),
+            "shop/conftest.py::db",
+            "gw0",
+            registration=cast("Any", run),
+            lifetime=3600.0,
+        )
+
+    def run(self, name: str) -> RunLeaseRenewer:
+        return RunLeaseRenewer(self.client, name, "n", interval=1000.0)
+
     def join(self, lease: EnvironmentLease, failed: int = 0, limit: float = 600.0) -> Any:
         return lease.join(Deadline.after(limit, self.clock), failed, self.said.append)
 
@@ -39,6 +54,12 @@ class World:
         [lease] = [each for path, each in self.transport.objects.items() if "/leases/" in path]
         notes: dict[str, str] = lease["metadata"]["annotations"]
         return notes
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.suite.environments import EnvironmentState
 
 
 class Unrenewed(LeaseRenewer):
@@ -92,7 +113,7 @@ def test_a_process_takes_over_from_one_that_does_not_renew(world: World) -> None
     with pytest.raises(ClusterError) as caught:
         world.join(world.process("gw2"), limit=5.0)
     assert str(caught.value) == (
-        "environment conftest.py::db was not ready in time: gw1 is still making it (Lease "
+        "environment conftest.py::db was not ready in time: gw1 is making it (Lease "
         f"{second.place()})"
     )
     assert second.publish("t-db-new", "u2", "2")
@@ -187,6 +208,148 @@ def test_the_janitor_removes_it_once_no_process_of_the_run_lives(world: World, a
         run.end()
     assert (path in world.transport.objects) is alive
     assert sweep.leases == (0 if alive else 1)
+
+
+@pytest.fixture
+def runs(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RunLeaseRenewer]]:
+    """Two runs that live."""
+    monkeypatch.setattr("pytest_kwait.suite.cleanup.run_lease.LeaseRenewer", Unrenewed)
+    runs = [world.run("r1"), world.run("r2")]
+    for run in runs:
+        run.place()
+    yield runs
+    for run in runs:
+        run.end()
+
+
+def _make(world: World, run: RunLeaseRenewer) -> EnvironmentLease:
+    lease = world.staying(run)
+    assert world.join(lease).name == "making"
+    assert lease.publish("t-db", "u1", "1", '{"inputs": {}}')
+    return lease
+
+
+def _join(world: World, run: RunLeaseRenewer, reason: str = "", limit: float = 5.0) -> Any:
+    looks: list[EnvironmentState] = []
+
+    def check(state: EnvironmentState) -> str:
+        looks.append(state)
+        return reason
+
+    limits = Deadline.after(limit, world.clock)
+    state = world.staying(run).join(limits, 0, world.said.append, check)
+    return state, len(looks)
+
+
+def test_an_environment_that_stays_is_used_by_the_next_run(
+    world: World, runs: list[RunLeaseRenewer]
+) -> None:
+    first, second = runs
+    _make(world, first)
+    first.end()
+    state, looks = _join(world, second)
+    assert (state.name, state.namespace, state.value, looks) == ("ready", "t-db", "1", 1)
+    assert (state.record, state.is_known) == ('{"inputs": {}}', False)
+    # Other processes of that run do not look again, whatever its tests have done.
+    state, looks = _join(world, second, "something has changed")
+    assert (state.name, state.is_known, looks) == ("ready", True, 0)
+
+
+def test_an_environment_that_has_changed_is_made_again_once_no_other_run_uses_it(
+    world: World, runs: list[RunLeaseRenewer]
+) -> None:
+    first, second = runs
+    _make(world, first)
+    with pytest.raises(ClusterError) as caught:
+        _join(world, second, "a.yaml has changed")
+    used = f"a.yaml has changed, and the run with the Lease {first.place()} uses it"
+    lease = world.staying(second)
+    assert str(caught.value) == (
+        f"environment shop/conftest.py::db was not ready in time: {used} (Lease {lease.place()})"
+    )
+    assert world.said[0] == f"environment shop/conftest.py::db: {used}"
+    world.clock.call_later(2.5, first.end)
+    state, looks = _join(world, second, "a.yaml has changed")
+    assert (state.name, state.attempt, state.reason) == ("making", 2, "a.yaml has changed")
+    assert looks == 4
+
+
+def test_a_failure_of_an_earlier_run_is_no_failure_of_this_one(
+    world: World, runs: list[RunLeaseRenewer]
+) -> None:
+    first, second = runs
+    lease = world.staying(first)
+    world.join(lease)
+    lease.fail("AssertionError: no")
+    assert world.join(world.staying(first)).name == "failed"
+    state = world.join(world.staying(second))
+    assert (state.name, state.attempt, state.reason) == ("making", 2, "")
+
+
+def test_the_record_of_an_environment_is_limited(world: World, runs: list[RunLeaseRenewer]) -> None:
+    lease = world.staying(runs[0])
+    world.join(lease)
+    with pytest.raises(ClusterError) as caught:
+        lease.publish("t-db", "u1", "1", "x" * 140_001)
+    assert str(caught.value) == (
+        "environment shop/conftest.py::db cannot stay: its inputs and objects take 140001 "
+        "characters, and at most 140000 are possible; give it the scope run, or make several of it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "forced", "later", "removed"),
+    [
+        (False, False, 0.0, False),
+        (False, False, 3601.0, True),
+        (False, True, 0.0, True),
+        (True, True, 0.0, False),
+        (True, False, 3601.0, False),
+    ],
+)
+def test_the_janitor_removes_environments_that_have_expired_or_all(
+    world: World,
+    runs: list[RunLeaseRenewer],
+    used: bool,
+    forced: bool,
+    later: float,
+    removed: bool,
+) -> None:
+    lease = _make(world, runs[0])
+    owner = Owner(ENVIRONMENTS_RUN, "environment shop/conftest.py::db", "db", nonce="n")
+    made = owner.manifest(world.clock.time(), lease.place())
+    made["metadata"]["uid"] = "u"
+    path = f"/api/v1/namespaces/{owner.name}"
+    world.transport.objects[path] = made
+    world.transport.now = world.clock.time() + later
+    if not used:
+        runs[0].end()
+    sweep = Janitor(world.client, environments=forced).sweep(Deadline.after(10.0, world.clock))
+    assert (path not in world.transport.objects) is removed
+    lines = [line for line in sweep.lines() if line.startswith("environment ")]
+    until = format_time(world.clock.time() + 3600)
+    fate = (
+        f"ends: it was to stay until {until}"
+        if removed
+        else ("is used by a run: left alone" if used else f"stays until {until}: left alone")
+    )
+    assert lines == [f"environment shop/conftest.py::db (lease {lease.place()}) {fate}"]
+    if removed:
+        summary = "removed 1 namespace, 0 other objects and 1 Lease of 1 environment"
+        assert sweep.summary() == summary
+        # Until it is gone, and after that, a run makes another one.
+        assert _join(world, runs[1])[0].name == "making"
+
+
+def test_an_environment_that_a_janitor_removes_is_made_again(
+    world: World, runs: list[RunLeaseRenewer]
+) -> None:
+    first, _ = runs
+    lease = _make(world, first)
+    path = LEASES.path("default", lease.place().split("/")[1])
+    world.transport.objects[path]["metadata"]["annotations"]["pytest-kwait/removed"] = "true"
+    state, looks = _join(world, first)
+    assert (state.name, state.reason, looks) == ("making", "a janitor has removed it", 0)
 
 
 def test_values_are_json_of_limited_length() -> None:

@@ -25,6 +25,7 @@ from pytest_kwait.suite.cleanup.changed_objects import (
 )
 from pytest_kwait.suite.cleanup.owned_objects import (
     ANNOTATION_PREFIX,
+    ENVIRONMENTS_RUN,
     LABEL_MANAGED_BY,
     LABEL_RUN,
     MANAGED_BY,
@@ -41,6 +42,7 @@ from pytest_kwait.suite.cleanup.run_lease import (
     LivenessWatch,
     RunLease,
     format_kind,
+    is_run_alive,
     read_run_lease,
     read_server_time,
 )
@@ -160,6 +162,13 @@ class RunFindings:
 
     def __str__(self) -> str:
         age = ""
+        if self.lease.environment:
+            until = f"stays until {format_time(self.lease.expires)}: left alone"
+            is_used = self.life is Liveness.UNDECIDED
+            fate = "is used by a run: left alone" if is_used else until
+            if self.life is Liveness.ENDED:
+                fate = f"ends: it was to stay until {format_time(self.lease.expires)}"
+            return f"environment {self.lease.environment} (lease {self.lease.place}) {fate}"
         if self.now is not None:
             ago = format_duration(max(round(self.now - self.lease.renewed), 0))
             age = f" (renewed {ago} ago, lasts {format_duration(self.lease.duration)})"
@@ -224,14 +233,18 @@ class SweepResult:
         if not (removed or self.leases or self.problems or self.restored):
             return ""
         spaces = sum(leftover.resource == NAMESPACES for leftover in removed)
-        runs = {leftover.provenance.owner.run for leftover in removed}
+        owners = {leftover.provenance.owner for leftover in removed}
+        runs = {owner.run for owner in owners} - {ENVIRONMENTS_RUN}
+        environments = {owner.test for owner in owners if owner.run == ENVIRONMENTS_RUN}
+        counts = ((runs, "run"), (environments, "environment"))
+        counted = [_format_count(len(group), noun) for group, noun in counts if group]
         parts = [
             _format_count(spaces, "namespace"),
             _format_count(len(removed) - spaces, "other object"),
         ]
         if self.leases:
             parts.append(_format_count(self.leases, "Lease"))
-        of = f" of {_format_count(len(runs), 'run')}" if runs else ""
+        of = f" of {' and '.join(counted)}" if counted else ""
         done = "would remove" if self.dry_run else "removed"
         line = f"{done} {' and '.join((', '.join(parts[:-1]), parts[-1]))}{of}"
         if self.restored:
@@ -421,6 +434,7 @@ class Janitor:
         run: the id of a single run; None for all.
         dry_run: whether to change nothing.
         kept: whether to delete kept objects of dead runs before they expire.
+        environments: whether to delete environments that no run uses before they expire.
         report: called with progress messages.
     """
 
@@ -432,6 +446,7 @@ class Janitor:
         run: str | None = None,
         dry_run: bool = False,
         kept: bool = False,
+        environments: bool = False,
         report: Callable[[str], object] = lambda line: None,
     ) -> None:
         self._session = ApiSession.of(client)
@@ -439,6 +454,7 @@ class Janitor:
         self._scan = Scanner(client, namespace, run)
         self._dry_run = dry_run
         self._kept = kept
+        self._environments = environments
         self._report = report
 
     def sweep(
@@ -585,10 +601,27 @@ class Janitor:
             if lease.shared and lease.run in living:
                 # Other shards of the run may use its objects.
                 liveness[place] = Liveness.ALIVE
+            elif lease.environment:
+                liveness[place] = self._decide_environment(lease, liveness, deadline)
         sweep.runs = [
             RunFindings(leases[place], life, self._scan.now) for place, life in liveness.items()
         ]
         return liveness
+
+    def _decide_environment(
+        self, lease: RunLease, liveness: Mapping[str, Liveness], deadline: Deadline
+    ) -> Liveness:
+        """Return `ENDED` for one to remove, `UNDECIDED` for one that a run uses, else `ALIVE`."""
+        has_expired = self._scan.now is not None and lease.expires < self._scan.now
+        if not (has_expired or self._environments):
+            return Liveness.ALIVE
+        for place in lease.users:
+            life = liveness.get(place)
+            if life is None and is_run_alive(self._session, place, deadline):
+                life = Liveness.ALIVE
+            if life in (Liveness.ALIVE, Liveness.UNDECIDED):
+                return Liveness.UNDECIDED
+        return Liveness.ENDED
 
     def _places(
         self,

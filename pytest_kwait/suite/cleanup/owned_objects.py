@@ -40,6 +40,9 @@ LABEL_SHARD = "pytest-kwait/shard"
 ANNOTATION_PREFIX = "pytest-kwait/"
 """Prefix of all annotations."""
 
+ENVIRONMENTS_RUN = "environments.cluster"
+"""The run of environments that stay after a run: no id of a run has a dot."""
+
 KEPT_LIFETIME = 24 * 3600.0
 """Seconds after which a kept object has expired."""
 
@@ -296,6 +299,8 @@ class Owner:
 
     def describe(self, other: Owner) -> str:
         """Return the test, and the run or worker if that is not another owner's too."""
+        if self.run == ENVIRONMENTS_RUN:
+            return f"{self.test}, which stays"
         if self.run != other.run:
             return f"{self.test} of run {self.run}"
         place = (self.shard, self.worker)

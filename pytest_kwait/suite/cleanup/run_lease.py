@@ -36,6 +36,7 @@ from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.owned_objects import (
     ANNOTATION_PREFIX,
+    ENVIRONMENTS_RUN,
     LABEL_MANAGED_BY,
     LABEL_RUN,
     LABEL_SHARD,
@@ -320,6 +321,9 @@ class RunLease:
         ended: whether the run has marked it as ended.
         kinds: kinds of objects outside of its namespaces: `plural.version.group`.
         shared: whether other shards of the run may still use its objects.
+        environment: the name of an environment that stays; empty for a run.
+        expires: when that may be removed, if no run uses it: seconds since the epoch.
+        users: namespace/name of the Leases of the runs that have used it.
     """
 
     namespace: str
@@ -332,6 +336,9 @@ class RunLease:
     ended: bool
     kinds: tuple[str, ...]
     shared: bool = False
+    environment: str = ""
+    expires: float = 0.0
+    users: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -344,6 +351,8 @@ class RunLease:
         Args:
             now: the server's time; None if unknown.
         """
+        if self.environment:
+            return Liveness.ALIVE
         if self.ended:
             return Liveness.ENDED
         if now is not None and now - self.renewed > OVERDUE_FACTOR * self.duration:
@@ -353,6 +362,8 @@ class RunLease:
 
 def is_run_alive(session: ApiSession, place: str, deadline: Deadline) -> bool:
     """Return whether a run may live, by one look at its Lease; False if that cannot be read.
+
+    That of an environment is no run's.
 
     Args:
         place: namespace/name of the Lease.
@@ -390,6 +401,7 @@ def read_run_lease(obj: Mapping[str, Any]) -> RunLease | None:
         or name != run_lease_name(run, nonce)
     ):
         return None
+    stays = run == ENVIRONMENTS_RUN
     return RunLease(
         str(metadata.get("namespace")),
         name,
@@ -401,6 +413,9 @@ def read_run_lease(obj: Mapping[str, Any]) -> RunLease | None:
         notes.get(ANNOTATION_PREFIX + "ended") in ("true", _SHARED),
         tuple(filter(None, str(notes.get(ANNOTATION_PREFIX + "kinds", "")).split(","))),
         notes.get(ANNOTATION_PREFIX + "ended") == _SHARED,
+        str(notes.get(ANNOTATION_PREFIX + "environment", "?")) if stays else "",
+        parse_time_or_none(notes.get(ANNOTATION_PREFIX + "expires")) or 0.0,
+        tuple(filter(None, str(notes.get(ANNOTATION_PREFIX + "users", "")).split(","))),
     )
 
 

@@ -444,6 +444,25 @@ class NamespaceSettings:
         "reports those that remain; with --kwait-namespace, how long the end of each test "
         "waits until its objects are gone; 0 to skip",
     )
+    reuse: SettingDefinition[Literal["never", "auto", "always"]] = SettingDefinition(
+        ("never", "auto", "always"),
+        "auto",
+        "{never,auto,always}",
+        "which environments stay for the next run; auto: those of scope cluster, none in CI",
+        "always: those of scope run too; on a cluster that ends with the run none stays",
+    )
+    renew: SettingDefinition[bool] = SettingDefinition(
+        "bool",
+        False,
+        "",
+        "whether environments that have stayed are made again",
+    )
+    reuse_for: SettingDefinition[float] = SettingDefinition(
+        "positive_duration",
+        24 * 3600.0,
+        "SECONDS",
+        "how long an environment stays after its last use (24h)",
+    )
     heartbeat: SettingDefinition[float] = SettingDefinition(
         "heartbeat",
         30.0,
