@@ -92,7 +92,9 @@ def measure_rows(rounds: int = 5) -> list[Row]:
 def _compare(folder: str, kubeconfig: Path, rounds: int) -> Pairs:
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += [f"--kwait-kubeconfig={kubeconfig}", "--kwait-reuse=always"]
-    environment = dict(os.environ)
+    # The plugins that pytest-kwait brings; others that are installed here take their own time.
+    command += ["-p", "pytest_kwait.plugin", "-p", "pytest_timeout", "-p", "xdist.plugin"]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # bytecode is kept, as usual
 
     def run(*options: str) -> float:
