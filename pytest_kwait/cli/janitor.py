@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--environments",
         action="store_true",
-        help="also remove environments that stay, unless a run uses them, before they expire",
+        help="remove environments that stay, unless a run uses them, and no objects of runs",
     )
     parser.add_argument(
         "--dry-run",
@@ -90,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pytest_kwait.clusters.cluster import ClusterRequest
     from pytest_kwait.clusters.provider import choose_provider
     from pytest_kwait.suite.cleanup.janitor import Janitor
+    from pytest_kwait.suite.cleanup.owned_objects import ENVIRONMENTS_RUN
 
     cluster = choose_provider(
         "existing",
@@ -105,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         janitor = Janitor(
             client,
             namespace=arguments.namespace,
-            run=arguments.run_id,
+            run=ENVIRONMENTS_RUN if arguments.environments else arguments.run_id,
             dry_run=arguments.dry_run,
             kept=arguments.kept,
             environments=arguments.environments,

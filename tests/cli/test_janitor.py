@@ -134,6 +134,14 @@ def test_environments_that_stay_are_of_no_run(capsys: pytest.CaptureFixture[str]
     )
 
 
+def test_environments_alone_are_removed_if_asked(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["janitor", "--environments"]) == 0
+    assert capsys.readouterr().out == "nothing to remove\n"
+    assert NAMESPACES.path(None, _NAME) in cluster.transport.objects
+
+
 def test_failed_deletion_is_status_1(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -324,7 +324,9 @@ def test_the_janitor_removes_environments_that_have_expired_or_all(
     world.transport.now = world.clock.time() + later
     if not used:
         runs[0].end()
-    sweep = Janitor(world.client, environments=forced).sweep(Deadline.after(10.0, world.clock))
+    only = ENVIRONMENTS_RUN if forced else None
+    janitor = Janitor(world.client, run=only, environments=forced)
+    sweep = janitor.sweep(Deadline.after(10.0, world.clock))
     assert (path not in world.transport.objects) is removed
     lines = [line for line in sweep.lines() if line.startswith("environment ")]
     until = format_time(world.clock.time() + 3600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -79,7 +80,8 @@ class Run:
         worker = int(self._ready.read_text()) if self._ready.exists() else self.process.pid
         self.process.send_signal(number)
         if worker != self.process.pid:
-            os.kill(worker, number)
+            with contextlib.suppress(ProcessLookupError):  # it ends once its run has
+                os.kill(worker, number)
         self.until_over()
 
     def kill_worker(self) -> None:

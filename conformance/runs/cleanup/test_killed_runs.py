@@ -84,7 +84,7 @@ def test_runs_killed_at_random_times(kwait: Kwait, runs: Runs) -> None:
     chance = random.Random(6)
     for number in range(1, PARTS):
         run = runs.start(*(["-n1"] if number % 4 == 0 else []), end="pass")
-        SYSTEM_CLOCK.sleep(chance.uniform(0.2, 1.5))
+        SYSTEM_CLOCK.sleep(chance.uniform(0.05, 0.8))
         run.kill()
 
     status, said = runs.janitor()
