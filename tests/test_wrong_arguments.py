@@ -6,6 +6,7 @@ import enum
 import inspect
 import threading
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -539,6 +540,7 @@ SCHEDULER_NAMES = "use one or more names, or names to algorithms"
             "and describe",
         ),
     ],
+    ids=count(),
 )
 def test_the_text_of_a_wrong_argument(
     function: Callable[..., Any], arguments: dict[str, Any], message: str

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+_ROOT = Path(__file__).parents[2]
 
 
 def run_launcher(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -15,7 +19,11 @@ def run_launcher(module: str, *arguments: str) -> subprocess.CompletedProcess[st
     nothing can be mounted on it: as root in a container of Docker's default profile.
     """
     started = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(started, capture_output=True, text=True, check=False, timeout=60)
+    # PYTHONSAFEPATH keeps the working directory off the path.
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    done = subprocess.run(
+        started, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
     if "a cover cannot be mounted" in done.stderr:
         pytest.skip(done.stderr.strip())
     return done

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
 import sys
 
 import pytest
 
+from tests.tools.launchers import run_launcher
 from tools import docker_profile
 
 _PROBE = """
@@ -42,14 +42,9 @@ sys.exit(7)
 """
 
 
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    started = [sys.executable, "-m", "tools.docker_profile", "--", *command]
-    return subprocess.run(started, capture_output=True, text=True, check=False, timeout=60)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="system calls of Linux")
 def test_command_has_neither_namespaces_nor_mounts_nor_most_capabilities() -> None:
-    done = _run(sys.executable, "-c", _PROBE)
+    done = run_launcher("tools.docker_profile", "--", sys.executable, "-c", _PROBE)
     assert done.returncode == 7, done.stderr
     found = json.loads(done.stdout)
     assert found.pop("capabilities") in (0, 0xA80425FB)
@@ -61,7 +56,7 @@ def test_command_has_neither_namespaces_nor_mounts_nor_most_capabilities() -> No
 
 @pytest.mark.skipif(sys.platform != "linux", reason="system calls of Linux")
 def test_missing_command_is_named() -> None:
-    done = _run("no-such-program")
+    done = run_launcher("tools.docker_profile", "--", "no-such-program")
     assert (done.returncode, done.stderr) == (
         1, "no-such-program cannot be run: No such file or directory\n",
     )  # fmt: skip

@@ -215,7 +215,7 @@ def test_same_seed_perturbs_equally_under_every_hash_seed() -> None:
         subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             text=True,
         )

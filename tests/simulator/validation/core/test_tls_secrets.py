@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+from itertools import count
 
 import pytest
 import trustme
@@ -55,6 +56,7 @@ def list_warnings(certificate: bytes, key: bytes) -> list[str]:
         (CERTIFICATE.replace(b"CERTIFICATE-----\n", b"CERTIFICATE-----\nA: b\n\n", 1), KEY),
         (b"-----BEGIN CERTIFICATE-----\nabc\n" + CERTIFICATE, KEY),
     ],
+    ids=count(),
 )
 def test_pairs_are_not_warned_of(certificate: bytes, key: bytes) -> None:
     assert list_warnings(certificate, key) == []
@@ -100,6 +102,7 @@ def test_pairs_are_not_warned_of(certificate: bytes, key: bytes) -> None:
             "tls: failed to parse private key",
         ),
     ],
+    ids=count(),
 )  # fmt: skip
 def test_other_inputs_have_the_warning_of_go(certificate: bytes, key: bytes, text: str) -> None:
     assert list_warnings(certificate, key) == [text]
