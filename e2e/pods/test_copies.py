@@ -73,6 +73,16 @@ def test_a_key_of_a_config_map(kwait: Kwait, tmp_path: Path) -> None:
         kwait.copy_to("web", tmp_path / "key", "/conf/other")
 
 
+def test_a_failed_tar_leaves_much_of_its_input(kwait: Kwait, tmp_path: Path) -> None:
+    """Without a reader of the rest, a real kubelet may never end the command (1.36)."""
+    kwait.create_and_wait(pod("web"))
+    (tmp_path / "big").write_bytes(CONTENTS * 4)
+
+    for _ in range(5):
+        with raises(KwaitError, "could not be copied: tar ended with exit code 1: tar: "):
+            kwait.copy_to("web", tmp_path / "big", "/etc/passwd/big", timeout=20)
+
+
 def test_links_out_of_the_folder(kwait: Kwait, tmp_path: Path) -> None:
     kwait.create_and_wait(pod("web"))
     kwait.exec("web", "sh", "-c", "mkdir /tmp/d; ln -s /etc/passwd /tmp/d/out")

@@ -96,14 +96,13 @@ def execute(
     try:
         _stream(channels, None if stdin is None else _split(stdin), sinks)
     except DeadlineExceeded as error:
-        output_text = excerpt(bytes(written[_STDERR] or written[_STDOUT]))
         raise DeadlineExceeded(
             f"{' '.join(command)!r} in pod {namespace}/{pod} did not end within "
-            f"{format_seconds(guard.limit)}; it has written: {output_text or 'nothing'}"
+            f"{format_seconds(guard.limit)}; {_describe_output(written)}"
         ) from error
     finally:
         channels.close()
-    exit_code = _parse_exit_code(bytes(written[_ERROR]), path)
+    exit_code = _parse_exit_code(bytes(written[_ERROR]), path, _describe_output(written))
     return ExecResult(exit_code, bytes(written[_STDOUT]), bytes(written[_STDERR]))
 
 
@@ -147,8 +146,17 @@ def _split(data: Input) -> Iterator[bytes]:
             yield bytes(view[start : start + _PIECE])
 
 
-def _parse_exit_code(status: bytes, path: str) -> int:
-    """Return the exit code from the last message, a Status object."""
+def _describe_output(written: Mapping[int, bytearray]) -> str:
+    output_text = excerpt(bytes(written[_STDERR] or written[_STDOUT]))
+    return f"it has written: {output_text or 'nothing'}"
+
+
+def _parse_exit_code(status: bytes, path: str, output: str) -> int:
+    """Return the exit code from the last message, a Status object.
+
+    Args:
+        output: what the command has written, for the message of a connection that was lost.
+    """
     try:
         body: Object = decode_object(status)
     except msgspec.DecodeError:
@@ -163,7 +171,8 @@ def _parse_exit_code(status: bytes, path: str) -> int:
     if body:
         raise make_status_error(body, "GET", path)
     raise ApiError(
-        f"the connection ended before the command did: {excerpt(status) or 'no status came'}",
+        f"the connection ended before the command did: {excerpt(status) or 'no status came'}; "
+        f"{output}",
         reason="ConnectionReset",
         method="GET",
         path=path,

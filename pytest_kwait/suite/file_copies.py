@@ -16,8 +16,9 @@ import tarfile
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
@@ -38,6 +39,13 @@ _IN_MEMORY = 4 * 1024 * 1024
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _VALID_LINKS = "only relative links within it are copied"
 _NO_FILE = "a device, pipe or socket, which cannot be copied"
+_NOT_STARTED = (126, 127)
+"""The exit codes of a shell for a program that cannot be run."""
+_DRAIN = ("sh", "-c", '"$@" || { code=$?; cat >/dev/null; exit $code; }', "sh")
+"""Reads what a failed command left of its input.
+
+Of a command that ends before its input does, kubelets may lose the exit code, or never end.
+"""
 _CHANGED = "file changed as we read it"
 """What GNU tar writes about a file that grows, such as a log; its archive is whole."""
 
@@ -127,7 +135,7 @@ class ContainerFiles:
         members = list(_list_members(source, target.lstrip("/")))
         # Names from the root have their missing folders created. Who unpacks them owns them, also
         # one that passes for root and may give nothing away.
-        self._tar(["-xompf", "-", "-C", "/"], target, stdin=_write_archive(members))
+        self._check(target, partial(self._extract, members))
         return target
 
     def receive(self, source: str, target: Path) -> Path:
@@ -151,7 +159,8 @@ class ContainerFiles:
             if name in ("", ".", ".."):
                 folder, name = path, "."
             with tempfile.SpooledTemporaryFile(_IN_MEMORY) as received:
-                self._tar(["-cf", "-", "-C", folder, f"./{name}"], source, stdout=received.write)
+                command = ["tar", "-cf", "-", "-C", folder, f"./{name}"]
+                self._check(source, partial(self._run, command, stdout=received.write))
                 received.seek(0)
                 link = self._unpack(received, _Root(source, name), target)
             if not link:
@@ -183,19 +192,32 @@ class ContainerFiles:
                 return False
             raise
 
-    def _tar(self, arguments: Sequence[str], path: str, **streams: Any) -> None:
-        """Run tar.
+    def _extract(self, members: Iterable[tuple[Path, tarfile.TarInfo]]) -> ExecResult:
+        """Unpack an archive below the root; a container without a shell has tar alone do it."""
+        command = ("tar", "-xompf", "-", "-C", "/")
+        try:
+            done = self._run((*_DRAIN, *command), stdin=_write_archive(members))
+        except ApiError as error:
+            if not _is_missing(error, "sh"):
+                raise
+        else:
+            if done.exit_code not in _NOT_STARTED:
+                return done
+        return self._run(command, stdin=_write_archive(members))
+
+    def _check(self, path: str, run_tar: Callable[[], ExecResult]) -> None:
+        """Raise the error of a tar that fails.
 
         Args:
             path: the path in the container that is copied, for messages.
         """
         try:
-            done = self._run(["tar", *arguments], **streams)
+            done = run_tar()
         except ApiError as error:
             if not _is_missing(error, "tar"):
                 raise
             raise KwaitError(self._failure(path, self._missing_tar())) from error
-        if done.exit_code in (126, 127):
+        if done.exit_code in _NOT_STARTED:
             raise KwaitError(self._failure(path, self._missing_tar()))
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         is_whole = done.exit_code == 1 and lines and all(line.endswith(_CHANGED) for line in lines)

@@ -144,6 +144,12 @@ def test_text_as_input_with_an_older_server(soon: Deadline) -> None:
         assert run(server, soon, "head", stdin="é").stdout_bytes == b"\x00\xc3\xa9"
 
 
+def said_and_cut(exchange: Exchange) -> None:
+    exchange.upgrade()
+    exchange.send_message(2, b"no space left\n")
+    exchange.close()
+
+
 @pytest.mark.parametrize(
     ("handle", "message"),
     [
@@ -157,12 +163,18 @@ def test_text_as_input_with_an_older_server(soon: Deadline) -> None:
         ),
         (
             ended("lost"),
-            f'GET {PATH}: ConnectionReset: the connection ended before the command did: "lost"',
+            f'GET {PATH}: ConnectionReset: the connection ended before the command did: "lost"; '
+            "it has written: nothing",
         ),
         (
             lambda exchange: (exchange.upgrade(), exchange.close()),
             f"GET {PATH}: ConnectionReset: the connection ended before the command did: "
-            "no status came",
+            "no status came; it has written: nothing",
+        ),
+        (
+            said_and_cut,
+            f"GET {PATH}: ConnectionReset: the connection ended before the command did: "
+            "no status came; it has written: no space left",
         ),
         (
             answer({"kind": "Status", "message": "no such pod", "reason": "NotFound"}, 404),
@@ -170,7 +182,15 @@ def test_text_as_input_with_an_older_server(soon: Deadline) -> None:
         ),
         (answer(b'container not found ("c")', 500), f'GET {PATH}: 500: container not found ("c")'),
     ],
-    ids=["not started", "no number", "no status", "cut", "refused", "refused in text"],
+    ids=[
+        "not started",
+        "no number",
+        "no status",
+        "cut",
+        "said and cut",
+        "refused",
+        "refused in text",
+    ],
 )
 def test_interrupted_and_refused_commands_are_errors(
     handle: Callable[[Exchange], None], message: str, soon: Deadline
