@@ -1,8 +1,8 @@
 """Objects of an environment that stays: whether each is as it was when the environment was ready.
 
 Fields are compared by `managedFields`: the server records there which client has set each of them
-last, and when. So what controllers add counts as no change. An object that has none, as the
-embedded cluster's before their first apply, is compared as it is, but for status and annotations.
+last, and when. So what controllers add counts as no change. An object of which a client has removed
+them is compared as it is, but for status and annotations.
 """
 
 from __future__ import annotations
