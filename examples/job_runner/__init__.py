@@ -1,0 +1,1 @@
+"""A runner of Jobs and its suite."""
