@@ -884,6 +884,22 @@ def test_server_listens_on_a_service_address(run_pods: Run) -> None:
     run_pods(scenario)
 
 
+def test_load_balancer_listens_on_an_address_of_the_loopback_interface(run_pods: Run) -> None:
+    async def scenario(programs: Programs) -> None:
+        listener = await programs.runtime.listen("127.250.0.1", 8080, "tcp")
+        client = programs.start(await programs.create_sandbox(), PYTHON, "-c", _ASK, "127.250.0.1")
+        loop = asyncio.get_running_loop()
+        connection, peer = await loop.sock_accept(listener)
+        assert peer[0] == "10.244.1.1"
+        await loop.sock_sendall(connection, await loop.sock_recv(connection, 100))
+        connection.close()
+        assert await client.wait() == Exit(0)
+        assert client.stdout == "hello\n"
+        listener.close()
+
+    run_pods(scenario)
+
+
 def test_other_networks_are_unreachable_at_once(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         ask = "print(socket.socket().connect_ex(('192.0.2.1', 80)))"
