@@ -83,9 +83,8 @@ class LoadBalancers:
         self._clients: dict[str, ClusterNetwork] = {}
         cluster.services.on_close(self.close)
 
-    @property
-    def networks(self) -> tuple[str, ...]:
-        """The network of all addresses; empty if the machine has none for it."""
+    def list_networks(self) -> tuple[str, ...]:
+        """Return the network of all addresses; empty if the machine has none for it."""
         try:
             return (str(self._hold()),)
         except OSError:

@@ -110,7 +110,7 @@ def test_two_services_have_one_port_at_two_addresses() -> None:
         async with running() as cluster:
             first, second = cluster.add("first"), cluster.add("second")
             addresses = [cluster.ensure(first), cluster.ensure(second)]
-            [network] = cluster.balancers.networks
+            [network] = cluster.balancers.list_networks()
             prefix = network.removesuffix(".0.0/16")
             assert addresses == [f"{prefix}.0.1", f"{prefix}.0.2"]
             assert [await request(address) for address in addresses] == [b"simulated:hello"] * 2
@@ -130,7 +130,7 @@ def test_two_services_have_one_port_at_two_addresses() -> None:
 def test_two_clusters_have_no_address_in_common() -> None:
     async def run() -> None:
         async with running() as one, running() as other:
-            assert one.balancers.networks != other.balancers.networks
+            assert one.balancers.list_networks() != other.balancers.list_networks()
             assert one.ensure(one.add("web")) != other.ensure(other.add("web"))
 
     asyncio.run(run())
@@ -155,7 +155,7 @@ def test_ports_follow_the_service() -> None:
 def test_address_that_is_asked_for() -> None:
     async def run() -> None:
         async with running() as cluster:
-            network = cluster.balancers.networks[0].removesuffix(".0.0/16")
+            network = cluster.balancers.list_networks()[0].removesuffix(".0.0/16")
             asked = f"{network}.7.7"
             service = cluster.add("web", loadBalancerIP=asked)
             assert cluster.ensure(service) == cluster.ensure(service) == asked
@@ -229,7 +229,7 @@ def test_port_that_a_process_of_the_machine_has() -> None:
     async def run() -> None:
         async with running() as cluster:
             service = cluster.add("web", 8080, 8081)
-            address = cluster.balancers.networks[0].replace(".0.0/16", ".0.1")
+            address = cluster.balancers.list_networks()[0].replace(".0.0/16", ".0.1")
             with socket.socket() as taken:
                 taken.bind((address, 8081))
                 taken.listen()
@@ -259,7 +259,7 @@ def test_port_for_privileged_programs(
 
     async def run() -> None:
         async with running() as cluster:
-            address = cluster.balancers.networks[0].replace(".0.0/16", ".0.1")
+            address = cluster.balancers.list_networks()[0].replace(".0.0/16", ".0.1")
             assert refusal(cluster, cluster.add("web", 80)) == (
                 f"{address}:80/TCP asks for a port that only privileged programs may use here: "
                 "choose one from 1024 on, or set the sysctl net.ipv4.ip_unprivileged_port_start"
@@ -286,7 +286,7 @@ def test_machine_without_addresses(monkeypatch: pytest.MonkeyPatch, number: int,
 
     async def run() -> None:
         async with running() as cluster:
-            assert cluster.balancers.networks == ()
+            assert cluster.balancers.list_networks() == ()
             assert refusal(cluster, cluster.add("web")) == text
 
     asyncio.run(run())
@@ -304,7 +304,7 @@ def test_block_that_is_full() -> None:
         async with running() as cluster:
             address = cluster.ensure(cluster.add("first"))
             second = cluster.add("second")
-            [network] = cluster.balancers.networks
+            [network] = cluster.balancers.list_networks()
             assert refusal(cluster, second) == f"all addresses of {network} are in use"
             cluster.balancers.ensure_deleted(cluster.api.get("services", "first", "default"))
             await async_sleep(0)

@@ -161,7 +161,7 @@ class ClusterPrograms:
             return ()
         from pytest_kwait.simulator.network.load_balancers import get_load_balancers
 
-        return get_load_balancers(self._cluster).networks
+        return get_load_balancers(self._cluster).list_networks()
 
     async def list_missing_isolation(self) -> list[str]:
         """Return a sentence for each restriction of the isolation; empty before any program."""
