@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.api_errors import StatusError, ignore_not_found
 from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
@@ -31,7 +31,6 @@ _KIND = ("v1", "Service")
 _FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 # Seconds until a failed sync is tried again; source: `minRetryDelay`, `maxRetryDelay`.
 _MIN_RETRY_DELAY, _MAX_RETRY_DELAY = 5.0, 300.0
-_HTTP_NOT_FOUND = 404
 _BALANCED_FIELDS = (
     "ports", "sessionAffinity", "sessionAffinityConfig", "loadBalancerIP", "externalIPs",
     "loadBalancerSourceRanges", "externalTrafficPolicy", "healthCheckNodePort", "ipFamilies",
@@ -109,7 +108,7 @@ class ServiceController:
             self._set_finalizer(service, is_present=True)
         except StatusError as error:
             why = f"failed to add load balancer cleanup finalizer: {error.message}"
-            raise _failure(why) from error
+            raise _make_error(why) from error
         if not self._has_nodes():
             text = "There are no available nodes for LoadBalancer"
             self._record(service, "UnAvailableLoadBalancer", text, severity=WARNING)
@@ -117,7 +116,7 @@ class ServiceController:
             ingress = self._provider.ensure(service)
         except OSError as error:
             why = f"failed to ensure load balancer: {error.strerror}"
-            raise _failure(why) from error
+            raise _make_error(why) from error
         self._record(service, "EnsuredLoadBalancer", "Ensured load balancer")
         self._write_status(service, ingress)
 
@@ -130,7 +129,7 @@ class ServiceController:
             self._set_finalizer(service, is_present=False)
         except StatusError as error:
             why = f"failed to remove load balancer cleanup finalizer: {error.message}"
-            raise _failure(why) from error
+            raise _make_error(why) from error
         self._record(service, "DeletedLoadBalancer", "Deleted load balancer")
         self._write_status(service, [])
 
@@ -171,12 +170,12 @@ class ServiceController:
             changed["status"] = {**(changed.get("status") or {}), "loadBalancer": balancer}
 
         try:
-            self._modify(service, change, subresource="status")
-        except StatusError as error:
             # It may go as soon as it has no finalizer.
-            if error.code != _HTTP_NOT_FOUND:
-                why = f"failed to update load balancer status: {error.message}"
-                raise _failure(why) from error
+            with ignore_not_found():
+                self._modify(service, change, subresource="status")
+        except StatusError as error:
+            why = f"failed to update load balancer status: {error.message}"
+            raise _make_error(why) from error
 
     def _modify(
         self, service: Obj, change: Callable[[Obj], None], *, subresource: str | None = None
@@ -185,7 +184,7 @@ class ServiceController:
         self._cluster.modify(_SERVICES, name, namespace, change, subresource=subresource)
 
 
-def _failure(why: str) -> StatusError:
+def _make_error(why: str) -> StatusError:
     return StatusError(500, "InternalError", why)
 
 

@@ -42,7 +42,7 @@ def test_defaults_are_not_written() -> None:
 
 
 def test_an_api_server_alone_has_no_load_balancers() -> None:
-    with pytest.raises(ValueError, match="^an API server alone has no load balancers$"):
+    with pytest.raises(ValueError, match=r"^an API server alone has no load balancers$"):
         read_options(b'{"api_only": true, "load_balancers": true}')
 
 
