@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.components import SharedParts
 from pytest_kwait.simulator.controllers.service import ServiceController
 from pytest_kwait.simulator.objects import uid_of
@@ -147,6 +148,47 @@ def test_failure_is_an_event_and_tried_again_with_a_growing_delay(cluster: Balan
     cluster.run(20)
     assert cluster.ingress == [ADDRESS]
     assert cluster.reasons("web")[-1] == "EnsuredLoadBalancer"
+
+
+@pytest.mark.parametrize(
+    ("is_deleted", "refused", "text"),
+    [
+        (False, None, "failed to add load balancer cleanup finalizer: denied"),
+        (False, "status", "failed to update load balancer status: denied"),
+        (True, None, "failed to remove load balancer cleanup finalizer: denied"),
+    ],
+)
+def test_refused_write_is_an_event_and_tried_again(
+    cluster: BalancedCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    is_deleted: bool,
+    refused: str | None,
+    text: str,
+) -> None:
+    """As by a webhook."""
+    modify = cluster.api.modify
+
+    def refuse(resource: str, *arguments: Any, subresource: str | None = None, **more: Any) -> Obj:
+        if (resource, subresource) == ("services", refused):
+            raise StatusError(403, "Forbidden", "denied")
+        return modify(resource, *arguments, subresource=subresource, **more)
+
+    if is_deleted:
+        cluster.add()
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster.api, "modify", refuse)
+        if is_deleted:
+            cluster.delete("services", "web")
+        else:
+            cluster.add()
+        cluster.run(1)
+    failed = f"SyncLoadBalancerFailed x1: Error syncing load balancer: {text}"
+    assert failed in cluster.events("web")
+    cluster.run(5)
+    if is_deleted:
+        assert cluster.find("services", "web") is None
+    else:
+        assert cluster.ingress == [ADDRESS]
 
 
 def test_deletion_of_a_service_without_a_load_balancer_yet(cluster: BalancedCluster) -> None:
