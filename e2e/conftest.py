@@ -1,15 +1,22 @@
-"""The `needs` marker, and the nodes that have a kubelet."""
+"""The `needs` marker, the nodes that have a kubelet, and a cluster with load balancers."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from e2e.kubelet_nodes import list_kubelet_nodes
+from e2e.objects import service
+from pytest_kwait import WaitTimeout
+from pytest_kwait.clusters import ClusterRequest, choose_provider
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait
+    from collections.abc import Iterator
+
+    from pytest_kwait import Kwait, KwaitFactory
+    from pytest_kwait.clusters import Cluster
 
 IMAGES = "images"
 """The capability of clusters whose nodes run images: the embedded cluster's nodes run none."""
@@ -58,3 +65,52 @@ def capable(request: pytest.FixtureRequest) -> None:
 def kubelets(kwait: Kwait) -> tuple[str, ...]:
     """Return the names of the nodes with a kubelet."""
     return list_kubelet_nodes(kwait)
+
+
+@pytest.fixture(scope="session")
+def clusters_of_tests() -> Iterator[ExitStack]:
+    """Return what ends further clusters."""
+    with ExitStack() as ends:
+        yield ends
+
+
+@pytest.fixture(scope="session")
+def kwait_factory(clusters_of_tests: ExitStack, kwait_factory: KwaitFactory) -> KwaitFactory:
+    """Return what makes namespaces; it ends before further clusters do."""
+    del clusters_of_tests
+    return kwait_factory
+
+
+@pytest.fixture(scope="session")
+def balancing_cluster(
+    clusters_of_tests: ExitStack, kwait_cluster: Cluster, kwait_factory: KwaitFactory
+) -> Cluster:
+    """Return a cluster whose services of type LoadBalancer get addresses.
+
+    It is an embedded one beside that of the run, or the run's own, if it has load balancers.
+    """
+    if kwait_cluster.provider == "embedded":
+        cluster = choose_provider("embedded", ClusterRequest(load_balancers=True)).start()
+        clusters_of_tests.callback(cluster.stop)
+        return cluster
+    if not has_load_balancers(kwait_factory):
+        pytest.skip("nothing gives services of type LoadBalancer addresses here")
+    return kwait_cluster
+
+
+def has_load_balancers(kwait_factory: KwaitFactory) -> bool:
+    """Return whether services of the run's own cluster get load balancers."""
+    with kwait_factory("balancer") as kwait:
+        kwait.create(service("probe", type="LoadBalancer"))
+        try:
+            kwait.wait_for_load_balancer("probe", timeout="10s")
+        except WaitTimeout:
+            return False
+        return True
+
+
+@pytest.fixture
+def balanced(kwait_factory: KwaitFactory, balancing_cluster: Cluster) -> Iterator[Kwait]:
+    """Return a namespace of a cluster with load balancers."""
+    with kwait_factory("balanced", cluster=balancing_cluster) as kwait:
+        yield kwait

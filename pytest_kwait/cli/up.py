@@ -46,6 +46,7 @@ _SETTINGS: dict[str, SettingDefinition[Any]] = {
     "images": EmbeddedSettings.image,
     "egress": EmbeddedSettings.egress,
     "isolation": EmbeddedSettings.isolation,
+    "load_balancers": EmbeddedSettings.load_balancers,
 }
 """Settings of a run that are options of an embedded cluster as well."""
 _END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -106,6 +107,9 @@ def run(arguments: argparse.Namespace) -> int:
     _check_range("--port", arguments.port, 0, 65535)
     outside = _exposure_warning(arguments.address)
     contexts = _context_users(arguments)
+    if arguments.api_only and arguments.load_balancers:
+        why = "with --api-only there are none; leave one of both out"
+        raise InvalidArgument("--load-balancers", value=True, valid=why)
     options = _read_options(arguments)
     refusal = find_isolation_refusal(options.isolation)
     if refusal:
@@ -165,6 +169,7 @@ def _read_options(arguments: argparse.Namespace) -> EmbeddedOptions:
         images=tuple(parse_image_mapping(text, "--image") for text in arguments.images),
         egress=tuple(read_egress_list(arguments.egress, "--egress")),
         isolation=arguments.isolation,
+        load_balancers=arguments.load_balancers,
     )
 
 

@@ -60,6 +60,7 @@ class ClusterRequest:
         timing: the timing of an embedded cluster.
         api_only: whether an embedded cluster is an API server alone.
         isolation: the isolation of programs in the pods of an embedded cluster.
+        load_balancers: whether services of an embedded cluster get load balancers.
         nodes: the nodes of an embedded cluster, or of our controllers.
         controllers: whether a control plane of binaries has our controllers, scheduler and nodes.
         run: the name of the run, of which a new cluster's name is made.
@@ -78,6 +79,7 @@ class ClusterRequest:
     timing: Timing = "fast"
     api_only: bool = False
     isolation: RequestedIsolation = "auto"
+    load_balancers: bool = False
     nodes: RequestedNodes = 2
     controllers: bool = False
     run: str = ""

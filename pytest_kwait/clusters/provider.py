@@ -48,6 +48,7 @@ _USED = {
     "timing": ("embedded",),
     "api_only": ("embedded", "binaries"),
     "isolation": ("embedded",),
+    "load_balancers": ("embedded",),
     "controllers": ("binaries",),
     "assets": ("binaries",),
     "cluster_name": ("kind", "k3d", "minikube"),
@@ -252,21 +253,25 @@ class EmbeddedProvider:
         """Create the provider for a run.
 
         Raises:
-            InvalidArgument: a kubeconfig or context is given, nodes of an API server alone, or an
-                isolation that this machine refuses.
+            InvalidArgument: a kubeconfig or context is given, nodes or load balancers of an API
+                server alone, or an isolation that this machine refuses.
         """
         refuse_kubeconfig(request, "the embedded cluster")
         refusal = find_isolation_refusal(request.isolation)
         if refusal:
             request.refuse("isolation", refusal)
         if request.api_only:
-            refuse_nodes(request, "with --kwait-api-only there are none; leave one of both out")
+            why = "with --kwait-api-only there are none; leave one of both out"
+            refuse_nodes(request, why)
+            if request.load_balancers:
+                request.refuse("load_balancers", why)
         return cls(
             EmbeddedOptions(
                 nodes=nodes_of(request.nodes),
                 timing=request.timing,
                 api_only=request.api_only,
                 isolation=request.isolation,
+                load_balancers=request.load_balancers,
             )
         )
 

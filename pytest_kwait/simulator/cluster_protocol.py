@@ -147,6 +147,8 @@ class Cluster(Protocol):
     """The hosts and ports outside of the cluster that pods may reach."""
     isolation: RequestedIsolation
     """The isolation of programs in pods that was asked for."""
+    has_load_balancers: bool
+    """Whether services of type LoadBalancer get addresses."""
     faults: ActiveFaults
     """The active faults."""
     private_paths: tuple[str, ...]
@@ -174,6 +176,7 @@ class Cluster(Protocol):
         self.images = ImageMappings()
         self.egress = EgressTargets()
         self.isolation = "auto"
+        self.has_load_balancers = False
         self.faults = ActiveFaults()
         self.private_paths = ()
         self.server_address = ("127.0.0.1", 0)

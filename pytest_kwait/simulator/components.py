@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.endpoint import ServicePods
+    from pytest_kwait.simulator.network.load_balancers import LoadBalancers
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.protocol.nodes import Nodes
 
@@ -124,6 +125,15 @@ class SharedParts:
 
         return ServicePods(self.cluster)
 
+    @cached_property
+    def load_balancers(self) -> LoadBalancers | None:
+        """The load balancers of services; None if the cluster has none."""
+        if not self.cluster.has_load_balancers:
+            return None
+        from pytest_kwait.simulator.network.load_balancers import get_load_balancers
+
+        return get_load_balancers(self.cluster)
+
 
 def _is_custom_flow_schema(obj: Obj) -> bool:
     return not is_bootstrap_schema(obj)
@@ -151,6 +161,10 @@ def _is_disrupted(pod: Obj) -> bool:
 
 def _has_ephemeral_volume(pod: Obj) -> bool:
     return any(volume.get("ephemeral") for volume in pod["spec"].get("volumes") or ())
+
+
+def _is_load_balancer(service: Obj) -> bool:
+    return bool(service["spec"].get("type") == "LoadBalancer")
 
 
 def _is_custom_service(obj: Obj) -> bool:
@@ -255,6 +269,11 @@ COMPONENTS = (
             FirstObject("services", _is_custom_service),
             FirstObject("endpoints", _is_custom_service),
         ],
+    ),
+    _row(
+        Factory("controllers.service", "ServiceController", ("cluster", "load_balancers")),
+        on=[FirstObject("services", _is_load_balancer)],
+        needs="load_balancers",
     ),
     _row(
         Factory("controllers.cronjob", "CronJobController", ("cluster", "jobs")),

@@ -201,6 +201,7 @@ async def serve(arguments: _Arguments) -> int:
     cluster.images = arguments.images
     cluster.egress = EgressTargets(options.egress)
     cluster.isolation = options.isolation
+    cluster.has_load_balancers = options.load_balancers
     cluster.private_paths = (str(arguments.owner_folder or arguments.kubeconfig),)
     cluster.bootstrap(has_controllers=not options.api_only)
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)

@@ -111,6 +111,8 @@ def test_help_is_that_of_the_declared_options(
         "--isolation {auto,namespaces,intercepted,none} isolation of programs in pods; auto: the "
         "first of the others that the machine permits; intercepted needs no namespaces; with none "
         "they share the machine's ports and files (default: auto) "
+        "--load-balancers whether services of type LoadBalancer get an address of this machine, as "
+        "in a cloud; in 127.0.0.0/8, so on Linux; without it they stay pending "
         "--kubeconfig FILE kubeconfig to write (default: /state/kwait/kubeconfig) "
         "--detach return once it is ready; the cluster keeps running"
     )
@@ -198,6 +200,25 @@ def test_an_api_server_alone_has_no_nodes(file: Path, capsys: pytest.CaptureFixt
     )
     assert read_given(StateFile(file).log.read_text()) == {"api_only": True}
     main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_load_balancers_are_requested_from_the_process(file: Path) -> None:
+    assert main(["up", "--detach", "--load-balancers", "--kubeconfig", str(file)]) == 0
+    assert read_given(StateFile(file).log.read_text()) == {"load_balancers": True}
+    main(["down", "--kubeconfig", str(file)])
+
+
+def test_an_api_server_alone_has_no_load_balancers(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", "--api-only", "--load-balancers", "--kubeconfig", str(file)]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "kwait up: --load-balancers=True is not valid: with --api-only there are none; leave one "
+        "of both out\n",
+    )
+    assert not file.exists()
 
 
 @pytest.mark.usefixtures("ready")

@@ -124,6 +124,16 @@ def test_the_isolation_is_requested_from_the_process(
     assert read_given(log) == {"isolation": "none"}
 
 
+def test_load_balancers_are_requested_from_the_process(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behave(monkeypatch, "ready")
+    cluster = EmbeddedProvider.requested(ClusterRequest(load_balancers=True)).start()
+    log = (cluster.kubeconfig.parent / "log").read_text()
+    cluster.stop()
+    assert read_given(log) == {"load_balancers": True}
+
+
 def test_a_start_that_fails_leaves_nothing_behind(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

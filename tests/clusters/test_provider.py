@@ -228,6 +228,24 @@ def test_nodes_of_environment_and_ini_serve_several_providers() -> None:
     assert choose_provider("kind", ClusterRequest(nodes=_TABLE, sources=sources)).name == "kind"
 
 
+@pytest.mark.parametrize(
+    ("cluster", "api_only", "why"),
+    [
+        ("kind", False, "cluster kind has no use for it, only embedded"),
+        ("embedded", True, "with --kwait-api-only there are none; leave one of both out"),
+    ],
+)
+def test_load_balancers_are_refused_where_no_controller_of_ours_makes_them(
+    cluster: str, api_only: bool, why: str
+) -> None:
+    sources = {"load_balancers": "option --kwait-load-balancers"}
+    request = ClusterRequest(load_balancers=True, api_only=api_only, sources=sources)
+    with pytest.raises(InvalidArgument) as caught:
+        choose_provider(cluster, request)
+    option = "load_balancers=True (from option --kwait-load-balancers)"
+    assert str(caught.value) == f"{option} is not valid: {why}"
+
+
 def test_options_of_other_providers_are_refused_on_the_command_line_alone() -> None:
     request = ClusterRequest(node_image="a:1", sources={"node_image": "option --kwait-node-image"})
     with pytest.raises(InvalidArgument) as caught:

@@ -28,10 +28,13 @@ def new_cluster() -> SimulatedCluster:
 class Cluster:
     """A cluster with controllers and kubelets, and a record of its changes."""
 
-    def __init__(self, nodes: Nodes = 1, scale: float = 1.0) -> None:
+    def __init__(
+        self, nodes: Nodes = 1, scale: float = 1.0, *, has_load_balancers: bool = False
+    ) -> None:
         self.clock = ManualClock(scale)
         self.api = SimulatedCluster(self.clock)
         self.api.root_ca = "CERTIFICATE"
+        self.api.has_load_balancers = has_load_balancers
         self.api.bootstrap()
         start_components(self.api, nodes=nodes)
         self.clock.advance(0)

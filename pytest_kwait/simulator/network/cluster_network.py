@@ -7,6 +7,7 @@ Source: kube-proxy pkg/proxy/topology.go, `CategorizeEndpoints`; pkg/proxy/iptab
 from __future__ import annotations
 
 import random
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.busybox.os.network import Connecting
@@ -18,7 +19,7 @@ from pytest_kwait.simulator.network.cluster_names import (
 )
 from pytest_kwait.simulator.network.egress_proxy import get_egress_reporter, open_egress_session
 from pytest_kwait.simulator.network.listeners import LOOPBACK
-from pytest_kwait.simulator.objects import uid_of
+from pytest_kwait.simulator.objects import annotations_of, uid_of
 from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _PLAIN_HTTP_ANSWER = (
 _REFUSED, _TIMED_OUT = "Connection refused", "Connection timed out"
 # Source: pkg/apis/core/v1/defaults.go, `DefaultClientIPServiceAffinitySeconds`.
 _AFFINITY_SECONDS = 10800
+_SOURCE_RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _UNSPECIFIED = ("", "0.0.0.0")  # noqa: S104 - of manifests
 
 
@@ -93,6 +95,45 @@ def list_targets(
     return ready or terminating
 
 
+def find_network(cluster: Cluster, address: str) -> Network | None:
+    """Return the ports of a pod or node by its address; None for others."""
+    for kubelet in cluster.kubelets.values():
+        network = kubelet.find_network(address)
+        if network is not None:
+            return network
+    return None
+
+
+def is_source_allowed(service: Obj, address: str, client: str) -> bool:
+    """Return whether a client may use an address of a service.
+
+    Source: kube-proxy pkg/proxy/iptables/proxier.go, the chain `KUBE-FW`; k8s.io/cloud-provider
+    service/helpers/helper.go, `GetLoadBalancerSourceRanges`.
+
+    Args:
+        address: source ranges hold for the addresses of its load balancer alone.
+        client: the client's address; empty if it is not known.
+    """
+    ranges = service["spec"].get("loadBalancerSourceRanges") or [
+        part.strip()
+        for part in annotations_of(service).get(_SOURCE_RANGES_ANNOTATION, "").split(",")
+        if part.strip()
+    ]
+    if not ranges or not client or address not in _list_ingress_addresses(service):
+        return True
+    return any(ip_address(client) in ip_network(one, strict=False) for one in ranges)
+
+
+def _list_ingress_addresses(service: Obj) -> list[str]:
+    """Return the addresses of a service's load balancer that lead to it without that."""
+    balancer = (service.get("status") or {}).get("loadBalancer") or {}
+    return [
+        ingress["ip"]
+        for ingress in balancer.get("ingress") or ()
+        if ingress.get("ip") and ingress.get("ipMode") != "Proxy"
+    ]
+
+
 class ClusterNetwork:
     """The cluster's network, seen from one pod.
 
@@ -145,6 +186,8 @@ class ClusterNetwork:
         """
         served = self._find_service_port(address, port)
         if served is not None:
+            if not is_source_allowed(served.service, address, source):
+                return _TIMED_OUT
             target = self.choose_endpoint(
                 served.service, served.port, is_internal=served.is_internal
             )
@@ -180,14 +223,9 @@ class ClusterNetwork:
             if spec.get("type") == "ExternalName":
                 continue
             internal = address in (spec.get("clusterIPs") or ())
-            external = address in (spec.get("externalIPs") or ()) or address in [
-                ingress.get("ip")
-                for ingress in ((service.get("status") or {}).get("loadBalancer") or {}).get(
-                    "ingress"
-                )
-                or ()
-                if ingress.get("ipMode") != "Proxy"
-            ]
+            external = address in (
+                *(spec.get("externalIPs") or ()), *_list_ingress_addresses(service),
+            )  # fmt: skip
             for service_port in spec.get("ports") or ():
                 if service_port.get("protocol", "TCP") != "TCP":
                     continue

@@ -1,7 +1,7 @@
 """Listeners: addresses and ports of the cluster whose traffic goes on to another place.
 
-A listener accepts connections or datagrams and asks a backend where they go. The service proxy and
-the host ports of pods are backends.
+A listener accepts connections or datagrams and asks a backend where they go. The service proxy,
+the host ports of pods and load balancers are backends.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import socket
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar, cast
 
+from pytest_kwait.simulator.network.loopback_blocks import is_loopback
 from pytest_kwait.simulator.network.relay import SocketEnd
 
 if TYPE_CHECKING:
@@ -70,17 +71,24 @@ class Backend(Protocol[_ContraKey]):
         """Join a client's connection with one to an endpoint; False if there is none."""
 
 
-def open_listener(backend: Backend[_Key], key: _Key) -> Listener[_Key]:
-    """Return a listener, which serves from the time its socket is made."""
+def open_listener(
+    backend: Backend[_Key], key: _Key, bound: socket.socket | None = None
+) -> Listener[_Key]:
+    """Return a listener, which serves from the time its socket is made.
+
+    Args:
+        bound: a socket that has been made for it; None to make one.
+    """
     kind = _UdpListener if key.protocol == "UDP" else _TcpListener
-    return kind(backend, key)
+    return kind(backend, key, bound)
 
 
-def _bind_on_machine(port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
-    """Return a socket of the machine's loopback interface.
+def bind_on_machine(address: str, port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
+    """Return a socket of the machine's loopback interface that does not block; a TCP one listens.
 
     Raises:
-        OSError: the port is taken, perhaps by another cluster.
+        OSError: the port is taken, perhaps by another cluster, or only privileged programs may use
+            it.
     """
     bound = socket.socket(
         socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM
@@ -89,7 +97,7 @@ def _bind_on_machine(port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
         bound.setblocking(False)
         if kind == "tcp":
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((LOOPBACK, port))
+        bound.bind((address, port))
         if kind == "tcp":
             bound.listen()
     except OSError:
@@ -104,23 +112,29 @@ class Listener(ABC, Generic[_Key]):
     Args:
         backend: knows where the traffic goes.
         key: what is served.
+        bound: a socket that has been made for it; None to make one.
     """
 
     kind: Literal["tcp", "udp"]
 
-    def __init__(self, backend: Backend[_Key], key: _Key) -> None:
+    def __init__(
+        self, backend: Backend[_Key], key: _Key, bound: socket.socket | None = None
+    ) -> None:
         self._backend = backend
         self._key = key
         self._is_closed = False
-        self._task = asyncio.ensure_future(self._open())
+        self._bound = bound
+        self._task = asyncio.ensure_future(self._open() if bound is None else self._serve_bound())
 
     async def _open(self) -> None:
         key, sockets = self._key, self._backend.sockets
         try:
             if key.address == LOOPBACK:
-                bound = _bind_on_machine(key.port, self.kind)
+                bound = bind_on_machine(LOOPBACK, key.port, self.kind)
             else:
                 if key.is_external:
+                    if is_loopback(key.address) and not await sockets.is_isolated():
+                        return  # the load balancer itself listens there
                     await sockets.add_address(key.address)
                 bound = await sockets.listen(key.address, key.port, self.kind)
         except OSError as error:
@@ -142,6 +156,12 @@ class Listener(ABC, Generic[_Key]):
         else:
             await self._serve_or_close(bound)
 
+    async def _serve_bound(self) -> None:
+        """Serve the socket that was given, unless this was closed before."""
+        bound, self._bound = self._bound, None
+        if bound is not None:
+            await self._serve_or_close(bound)
+
     async def _serve_or_close(self, bound: socket.socket) -> None:
         await self._serve(bound)
         # It may have been closed before the socket was there.
@@ -155,6 +175,9 @@ class Listener(ABC, Generic[_Key]):
     def close(self) -> None:
         """Stop serving; connections that exist go on."""
         self._is_closed = True
+        bound, self._bound = self._bound, None
+        if bound is not None:
+            bound.close()
 
 
 class _TcpListener(Listener[_Key]):
@@ -162,10 +185,12 @@ class _TcpListener(Listener[_Key]):
 
     kind = "tcp"
 
-    def __init__(self, backend: Backend[_Key], key: _Key) -> None:
+    def __init__(
+        self, backend: Backend[_Key], key: _Key, bound: socket.socket | None = None
+    ) -> None:
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        super().__init__(backend, key)
+        super().__init__(backend, key, bound)
 
     async def _serve(self, bound: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -194,14 +219,16 @@ class _UdpListener(Listener[_Key]):
 
     kind = "udp"
 
-    def __init__(self, backend: Backend[_Key], key: _Key) -> None:
+    def __init__(
+        self, backend: Backend[_Key], key: _Key, bound: socket.socket | None = None
+    ) -> None:
         self._sockets: list[_Datagrams] = []
-        super().__init__(backend, key)
+        super().__init__(backend, key, bound)
 
     async def _serve(self, bound: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         _, datagrams = await loop.create_datagram_endpoint(
-            lambda: _Datagrams(self._choose_endpoint, self._backend.sockets), sock=bound
+            lambda: _Datagrams(self._choose_endpoint, lambda: self._backend.sockets), sock=bound
         )
         self._sockets.append(datagrams)
 
@@ -219,16 +246,18 @@ class _Datagrams(asyncio.DatagramProtocol):
 
     Args:
         choose_endpoint: returns the address and port for a client; None without one.
-        sockets: makes sockets to endpoints.
+        get_sockets: returns what makes sockets to endpoints.
     """
 
     _transport: asyncio.DatagramTransport | None = None
 
     def __init__(
-        self, choose_endpoint: Callable[[str], tuple[str, int] | None], sockets: PodSockets
+        self,
+        choose_endpoint: Callable[[str], tuple[str, int] | None],
+        get_sockets: Callable[[], PodSockets],
     ) -> None:
         self._choose_endpoint = choose_endpoint
-        self._sockets = sockets
+        self._get_sockets = get_sockets
         self._flows: dict[tuple[str, int], _Flow] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -241,7 +270,7 @@ class _Datagrams(asyncio.DatagramProtocol):
             target = self._choose_endpoint(addr[0])
             if target is None or self._transport is None:
                 return
-            flow = _Flow(self._sockets, target, self._transport, addr, self._flows)
+            flow = _Flow(self._get_sockets(), target, self._transport, addr, self._flows)
             self._flows[addr] = flow
         flow.send(data)
 

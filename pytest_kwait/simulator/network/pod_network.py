@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.network.cluster_names import ClusterNames
 from pytest_kwait.simulator.network.egress_proxy import EgressProxy
 from pytest_kwait.simulator.network.host_ports import HostPorts
-from pytest_kwait.simulator.network.relay import SessionEnd, SocketEnd
+from pytest_kwait.simulator.network.relay import SocketEnd, relay_session
 from pytest_kwait.simulator.network.service_proxy import ServiceProxy
 from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS, NODE_DNS_ADDRESS
 
@@ -86,6 +86,10 @@ class PodNetwork:
         if ports is not None:
             ports.close()
 
+    async def connect_to(self, target: tuple[str, int], end: SocketEnd) -> bool:
+        """Join a connection with one to an address and port of the network; False if it fails."""
+        return await self._proxy.connect_to(target, end)
+
     async def close(self) -> None:
         """Stop serving."""
         self._egress.close()
@@ -155,9 +159,7 @@ class _SimulatedPorts:
             if session is None:
                 end.reset()
                 return
-            server_end = SessionEnd(session, end)
-            end.join(server_end)
-            server_end.start()
+            relay_session(session, end)
 
         loop = asyncio.get_running_loop()
         self._servers[port] = await loop.create_server(

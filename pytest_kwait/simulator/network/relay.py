@@ -295,6 +295,13 @@ class SessionEnd:
             session.stop()
 
 
+def relay_session(session: ProcessSession, other: SocketEnd) -> None:
+    """Relay between a session with a program and an end that waits for its partner."""
+    end = SessionEnd(session, other)
+    other.join(end)
+    end.start()
+
+
 async def open_relay(connected: socket.socket, other: SocketEnd) -> SocketEnd:
     """Relay between a connected socket and an end that waits for its partner."""
     loop = asyncio.get_running_loop()

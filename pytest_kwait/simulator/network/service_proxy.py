@@ -19,9 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.network.cluster_names import is_kubernetes_service, list_endpoints
-from pytest_kwait.simulator.network.cluster_network import ClusterNetwork, list_targets
+from pytest_kwait.simulator.network.cluster_network import (
+    ClusterNetwork,
+    is_source_allowed,
+    list_targets,
+)
 from pytest_kwait.simulator.network.listeners import LOOPBACK, Listener, open_listener
-from pytest_kwait.simulator.network.relay import SessionEnd, SpareSockets, open_relay
+from pytest_kwait.simulator.network.relay import SpareSockets, open_relay, relay_session
 from pytest_kwait.simulator.objects import labels_of, name_of, namespace_of
 
 if TYPE_CHECKING:
@@ -303,6 +307,8 @@ class ServiceProxy:
             return None
         if is_kubernetes_service(service):
             return self._server
+        if not is_source_allowed(service, key.address, client):
+            return None
         network = self._get_client(client)
         target = network.choose_endpoint(service, port, is_internal=key.is_internal)
         return None if isinstance(target, str) else target
@@ -355,9 +361,7 @@ class ServiceProxy:
         network = self._find_network(address)
         session = network.connect(port) if network is not None else None
         if session is not None:
-            server_end = SessionEnd(session, end)
-            end.join(server_end)
-            server_end.start()
+            relay_session(session, end)
             return True
         loop = asyncio.get_running_loop()
         try:

@@ -60,7 +60,8 @@ def _flag(value: Any, *flag: str) -> Any:
 class EmbeddedOptions:
     """Options of an embedded cluster.
 
-    `nodes`, `timing`, `api_only`, `images`, `egress` and `isolation` are settings of a run as well.
+    `nodes`, `timing`, `api_only`, `images`, `egress`, `isolation` and `load_balancers` are settings
+    of a run as well.
 
     Args:
         nodes: the number of nodes that are all alike, or the nodes.
@@ -69,7 +70,8 @@ class EmbeddedOptions:
         client_ca_file: a further authority of client certificates; empty for none.
 
     Raises:
-        ValueError: a number is out of range, or a certificate has no key.
+        ValueError: a number is out of range, a certificate has no key, or an API server alone is to
+            have load balancers.
     """
 
     nodes: Nodes = 2
@@ -91,6 +93,7 @@ class EmbeddedOptions:
     images: tuple[ImageMapping, ...] = ()
     egress: tuple[EgressTarget, ...] = ()
     isolation: RequestedIsolation = "auto"
+    load_balancers: bool = False
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
     client_ca_file: str = ""
@@ -100,5 +103,7 @@ class EmbeddedOptions:
             raise ValueError("nodes must not be negative")
         if not 0 <= self.port <= _MAX_PORT:
             raise ValueError(f"port must be between 0 and {_MAX_PORT}")
+        if self.load_balancers and self.api_only:
+            raise ValueError("an API server alone has no load balancers")
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
             raise ValueError("tls_cert_file and tls_private_key_file belong together")

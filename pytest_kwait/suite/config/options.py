@@ -268,6 +268,13 @@ class EmbeddedSettings:
         "isolation of programs in pods; auto: the first of the others that the machine permits",
         "intercepted needs no namespaces; with none they share the machine's ports and files",
     )
+    load_balancers: SettingDefinition[bool] = SettingDefinition(
+        "bool",
+        False,
+        "",
+        "whether services of type LoadBalancer get an address of this machine, as in a cloud",
+        "in 127.0.0.0/8, so on Linux; without it they stay pending",
+    )
 
 
 class LocalClusterSettings:

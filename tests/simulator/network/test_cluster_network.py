@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.busybox.programs.inetutils import PipeSink
 from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS
@@ -247,6 +248,29 @@ def test_local_traffic_policy_selects_endpoints_of_the_node(api: SimulatedCluste
     session = client.run("nc", "-z", "local", "80")
     client.clock.advance(1)
     assert session.output.code == 0
+
+
+def test_load_balancer_takes_connections_from_its_source_ranges(api: SimulatedCluster) -> None:
+    """Others are dropped, as by kube-proxy; externalIPs and cluster IPs have no ranges."""
+    service = api.modify(
+        "services", "web", "default",
+        lambda obj: obj["spec"].update(
+            type="LoadBalancer", loadBalancerSourceRanges=["10.244.9.0/24", "10.244.8.1/32"]
+        ),
+    )  # fmt: skip
+    status = {"loadBalancer": {"ingress": [{"ip": "127.5.0.1", "ipMode": "VIP"}]}}
+    api.update_status("services", {**service, "status": status})
+    network = Network()
+    external = ClusterNetwork(api, lambda _: network, "node-1")
+    answers = [
+        external.connect(address, 80, PipeSink(), source)
+        for address, source in (
+            ("127.5.0.1", "10.244.7.1"), ("127.5.0.1", "10.244.9.7"), ("127.5.0.1", "10.244.8.1"),
+            ("192.0.2.9", "10.244.7.1"), ("10.0.0.9", "10.244.7.1"),
+        )
+    ]  # fmt: skip
+    # Nothing listens in the pod.
+    assert answers == ["Connection timed out", *["Connection refused"] * 4]
 
 
 def test_session_affinity_keeps_the_endpoint(api: SimulatedCluster) -> None:

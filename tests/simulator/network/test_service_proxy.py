@@ -277,7 +277,8 @@ def test_clients_with_affinity_keep_their_endpoint() -> None:
     assert len(asyncio.run(run())) == 1
 
 
-def test_simulated_program_is_reached() -> None:
+def make_simulated_pod() -> Network:
+    """Return the ports of a pod whose program answers at 8080 with what it has read."""
     network = Network()
 
     def accept(stdin: Pipe, sink: Sink | None) -> ProcessSession:
@@ -291,10 +292,14 @@ def test_simulated_program_is_reached() -> None:
         stdin.when_ready(answer)
         return ProcessSession(stdin, output, stdin.close)
 
+    network.listen(8080, accept)
+    return network
+
+
+def test_simulated_program_is_reached() -> None:
     async def run() -> bytes:
         async with running() as cluster:
-            network.listen(8080, accept)
-            cluster.simulated["10.244.1.4"] = network
+            cluster.simulated["10.244.1.4"] = make_simulated_pod()
             cluster.add("10.244.1.4")
             await cluster.settle()
             return await cluster.request()
@@ -319,6 +324,48 @@ def test_node_port_and_external_address_are_served() -> None:
                 ]
 
     assert asyncio.run(run()) == [b"a:"] * 3
+
+
+@pytest.mark.parametrize(
+    ("is_isolated", "added"), [(True, {"127.5.0.1", "192.0.2.7"}), (False, {"192.0.2.7"})]
+)
+def test_load_balancer_is_served_to_programs_with_a_network_of_their_own(
+    is_isolated: bool, added: set[str]
+) -> None:
+    """Others reach it on the machine's loopback interface, where it listens itself."""
+
+    async def run() -> set[str]:
+        async with running() as cluster:
+            cluster.sockets.isolated = is_isolated
+            cluster.add("10.244.1.4", type="LoadBalancer")
+            _set_ingress(cluster, "127.5.0.1", "192.0.2.7")
+            await cluster.settle()
+            return cluster.sockets.added
+
+    assert asyncio.run(run()) == added
+
+
+def test_source_ranges_of_a_load_balancer_hold_for_pods() -> None:
+    async def run() -> bytes:
+        async with running() as cluster:
+            ranges = ["10.0.0.0/8"]
+            cluster.add("10.244.1.4", type="LoadBalancer", loadBalancerSourceRanges=ranges)
+            _set_ingress(cluster, "192.0.2.7")
+            await cluster.settle()
+            async with await cluster.serve("10.244.1.4", b"a"):
+                with pytest.raises(ConnectionResetError):
+                    await cluster.request(b"", ("192.0.2.7", 80))
+                # The cluster IP has none.
+                return await cluster.request(b"")
+
+    assert asyncio.run(run()) == b"a:"
+
+
+def _set_ingress(cluster: ProxiedCluster, *addresses: str) -> None:
+    """Give the service `web` addresses of a load balancer."""
+    service = cluster.api.get("services", "web", "default")
+    status = {"loadBalancer": {"ingress": [{"ip": one, "ipMode": "VIP"} for one in addresses]}}
+    cluster.api.update_status("services", {**service, "status": status})
 
 
 def _find_free_node_port() -> int:

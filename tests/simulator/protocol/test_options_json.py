@@ -41,6 +41,11 @@ def test_defaults_are_not_written() -> None:
     assert read_options(b"{}") == EmbeddedOptions()
 
 
+def test_an_api_server_alone_has_no_load_balancers() -> None:
+    with pytest.raises(ValueError, match=r"^an API server alone has no load balancers$"):
+        read_options(b'{"api_only": true, "load_balancers": true}')
+
+
 def test_unknown_option_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^unknown: node; the options are nodes, api_only, "):
         read_options(b'{"node": 3}')

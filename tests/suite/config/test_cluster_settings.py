@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 _INI = "ini kwait_clusters"
 _OPTIONS = (
-    "--kubeconfig, --context, --nodes, --timing, --api-only, --isolation, --controllers, --assets, "
-    "--cluster-name, --cluster-config, --cluster-args, --node-image, --load-image, --keep-cluster"
+    "--kubeconfig, --context, --nodes, --timing, --api-only, --isolation, --load-balancers, "
+    "--controllers, --assets, --cluster-name, --cluster-config, --cluster-args, --node-image, "
+    "--load-image, --keep-cluster"
 )
 
 

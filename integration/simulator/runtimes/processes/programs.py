@@ -13,6 +13,7 @@ from pytest_kwait.simulator.runtimes.processes.runtime import (
     ContainerConfig,
     ContainerRuntime,
     Exit,
+    NetworkConfig,
     RuntimeContainer,
     RuntimeProcess,
     Sandbox,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 PYTHON = "/usr/bin/python3"
 LIMIT_SECONDS = 20
+LOAD_BALANCERS = "127.250.0.0/16"
+"""The network of load balancers, which is of the loopback interface elsewhere."""
 Scenario = Callable[["Programs"], Awaitable[None]]
 
 
@@ -188,7 +191,8 @@ def run_scenario(scenario: Scenario, *, isolation: RequestedIsolation = "auto") 
     async def run() -> None:
         with tempfile.TemporaryDirectory(prefix="kwait-") as folder:
             before = list_leftovers(os.getpid(), Path(folder).name)
-            runtime = ContainerRuntime(Path(folder), isolation=isolation)
+            network = NetworkConfig(local=(*NetworkConfig().local, LOAD_BALANCERS))
+            runtime = ContainerRuntime(Path(folder), network, isolation=isolation)
             try:
                 async with asyncio.timeout(LIMIT_SECONDS):
                     await scenario(Programs(runtime, Path(folder)))

@@ -864,10 +864,11 @@ def test_pods_reach_each_other(run_pods: Run) -> None:
     run_pods(scenario)
 
 
-def test_server_listens_on_a_service_address(run_pods: Run) -> None:
+@pytest.mark.parametrize("address", ["10.96.0.7", "127.250.0.1"], ids=["cluster", "balancer"])
+def test_server_listens_on_a_service_address(run_pods: Run, address: str) -> None:
     async def scenario(programs: Programs) -> None:
-        listener = await programs.runtime.listen("10.96.0.7", 8080, "tcp")
-        client = programs.start(await programs.create_sandbox(), PYTHON, "-c", _ASK, "10.96.0.7")
+        listener = await programs.runtime.listen(address, 8080, "tcp")
+        client = programs.start(await programs.create_sandbox(), PYTHON, "-c", _ASK, address)
         loop = asyncio.get_running_loop()
         connection, peer = await loop.sock_accept(listener)
         assert peer[0] == "10.244.1.1"
@@ -876,7 +877,7 @@ def test_server_listens_on_a_service_address(run_pods: Run) -> None:
         assert await client.wait() == Exit(0)
         assert client.stdout == "hello\n"
         with pytest.raises(OSError, match="Address already in use"):
-            await programs.runtime.listen("10.96.0.7", 8080, "tcp")
+            await programs.runtime.listen(address, 8080, "tcp")
         with pytest.raises(OSError, match="Cannot assign requested address"):
             await programs.runtime.listen("192.0.2.1", 8080, "tcp")
         listener.close()

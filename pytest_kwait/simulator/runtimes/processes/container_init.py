@@ -18,6 +18,7 @@ import sys
 import termios
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from pytest_kwait.simulator.network.loopback_blocks import is_loopback
 from pytest_kwait.simulator.runtimes.processes import root_filesystem, system_calls
 from pytest_kwait.simulator.runtimes.processes.messages import receive
 from pytest_kwait.simulator.runtimes.processes.netlink import Netlink
@@ -29,7 +30,7 @@ from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_kwait.simulator.runtimes.processes.cgroups import Cgroup
     from pytest_kwait.simulator.runtimes.processes.messages import Message
@@ -96,6 +97,7 @@ RELAY_MARK = 0x6B77
 Their answers take a route to this network itself, not to the pod that has the address.
 """
 # Connections that were accepted have the mark of the peer's first packet.
+_LOOPBACK_ROUTES = "ipv4/conf/all/route_localnet"
 _ACCEPT_MARKS = "ipv4/tcp_fwmark_accept"
 _UNLIMITED_IDS = "0 0 4294967295"
 
@@ -235,6 +237,10 @@ def _set_up_pod_network(environment: Environment, address: str) -> None:
     link.add_address("eth0", f"{address}/{length}")
     link.set_up("eth0")
     link.add_default_route(gateway)
+    # Optional: without it programs reach no load balancers.
+    with contextlib.suppress(OSError):
+        for network in allow_loopback_routes(environment.networks):
+            link.add_loopback_route(network, gateway)
     # Optional: without it programs see the address of a proxy.
     with contextlib.suppress(OSError):
         link.add_route_by_mark(RELAY_MARK)
@@ -268,6 +274,23 @@ def set_network_defaults(*, is_router: bool = False) -> None:
     for name, value in settings.items():
         with contextlib.suppress(OSError):
             _write(f"/proc/sys/net/{name}", value)
+
+
+def allow_loopback_routes(networks: Iterable[str]) -> list[str]:
+    """Let packets to networks of the loopback interface come from devices; return these networks.
+
+    Load balancers have such addresses.
+
+    Args:
+        networks: all networks of the cluster.
+
+    Raises:
+        OSError: the setting cannot be written.
+    """
+    found = [network for network in networks if is_loopback(network)]
+    if found:
+        _write(f"/proc/sys/net/{_LOOPBACK_ROUTES}", "1")
+    return found
 
 
 def _pause() -> NoReturn:

@@ -102,12 +102,31 @@ class Netlink:
     def add_default_route(self, gateway: str) -> None:
         """Send what has no other route to a gateway."""
         address = ipaddress.ip_address(gateway)
-        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-        parts = (family, 0, 0, 0, _RT_TABLE_MAIN, _RTPROT_BOOT, _SCOPE_UNIVERSE, _RTN_UNICAST, 0)
+        self._add_gateway(ipaddress.ip_network(f"{type(address)(0)}/0"), address, _RT_TABLE_MAIN)
+
+    def add_loopback_route(self, network: str, gateway: str) -> None:
+        """Send what goes to a network of the loopback interface to a gateway instead.
+
+        The kernel takes such packets where `route_localnet` is set.
+        """
+        parsed, address = ipaddress.ip_network(network), ipaddress.ip_address(gateway)
+        self._add_gateway(parsed, address, _RT_TABLE_LOCAL)
+
+    def _add_gateway(
+        self,
+        network: ipaddress.IPv4Network | ipaddress.IPv6Network,
+        gateway: ipaddress.IPv4Address | ipaddress.IPv6Address,
+        table: int,
+    ) -> None:
+        family = socket.AF_INET if gateway.version == 4 else socket.AF_INET6
+        parts = (
+            family, network.prefixlen, 0, 0, table, _RTPROT_BOOT, _SCOPE_UNIVERSE, _RTN_UNICAST, 0,
+        )  # fmt: skip
         self._send(
             _RTM_NEWROUTE,
             struct.pack("=BBBBBBBBI", *parts),
-            _pack(_RTA_GATEWAY, address.packed),
+            _pack(_RTA_DST, network.network_address.packed),
+            _pack(_RTA_GATEWAY, gateway.packed),
             flags=_NLM_F_CREATE | _NLM_F_EXCL,
         )
 

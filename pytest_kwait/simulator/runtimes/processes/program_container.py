@@ -32,6 +32,7 @@ from pytest_kwait.simulator.kubelet.cri import (
     SandboxError,
 )
 from pytest_kwait.simulator.kubelet_api import StartError
+from pytest_kwait.simulator.network.cluster_network import find_network
 from pytest_kwait.simulator.network.pod_network import PodNetwork, get_pod_networks
 from pytest_kwait.simulator.protocol.addresses import NODE_NETWORK, POD_NETWORK
 from pytest_kwait.simulator.runtimes.container import (
@@ -66,7 +67,6 @@ from pytest_kwait.temp_dir import TempDir
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.clock import ScheduledCall, SimClock
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet import cri
@@ -134,7 +134,8 @@ class ClusterPrograms:
             gateway = next(ip_network(POD_NETWORK).hosts())
             prefix = ip_network(POD_NETWORK).prefixlen
             network = NetworkConfig(
-                f"{gateway}/{prefix}", (*self._cluster.addresses.cidrs, NODE_NETWORK)
+                f"{gateway}/{prefix}",
+                (*self._cluster.addresses.cidrs, NODE_NETWORK, *self._list_balanced_networks()),
             )
             runtime_folder = self.folder / "runtime"
             runtime_folder.mkdir(exist_ok=True)
@@ -146,17 +147,21 @@ class ClusterPrograms:
             )
             self._runtime = runtime
             self._network = PodNetwork(
-                self._cluster, runtime, self._find_network, self._cluster.server_address
+                self._cluster,
+                runtime,
+                lambda address: find_network(self._cluster, address),
+                self._cluster.server_address,
             )
             get_pod_networks(self._cluster).start(self._network)
         return self._runtime
 
-    def _find_network(self, address: str) -> Network | None:
-        for kubelet in self._cluster.kubelets.values():
-            network = kubelet.find_network(address)
-            if network is not None:
-                return network
-        return None
+    def _list_balanced_networks(self) -> tuple[str, ...]:
+        """Return the network of the load balancers' addresses, if there are any."""
+        if not self._cluster.has_load_balancers:
+            return ()
+        from pytest_kwait.simulator.network.load_balancers import get_load_balancers
+
+        return get_load_balancers(self._cluster).list_networks()
 
     async def list_missing_isolation(self) -> list[str]:
         """Return a sentence for each restriction of the isolation; empty before any program."""

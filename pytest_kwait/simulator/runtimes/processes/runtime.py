@@ -121,8 +121,8 @@ class NetworkConfig:
     Args:
         pod_gateway: address and prefix length of the bridge (`10.244.0.1/16`); all addresses of
             pods are in its network.
-        local: networks whose addresses are all local to the cluster's network namespace: the
-            service network, and those of nodes.
+        local: networks whose addresses are all local to the cluster's network namespace: those of
+            services, nodes and load balancers.
     """
 
     pod_gateway: str = "10.244.0.1/16"
@@ -135,7 +135,7 @@ class NetworkConfig:
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """The networks of pods, services and nodes."""
+        """The networks of pods, services, nodes and load balancers."""
         return (self.pod_gateway, *self.local)
 
 

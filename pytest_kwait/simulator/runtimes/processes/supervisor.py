@@ -23,17 +23,18 @@ import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from pytest_kwait.simulator.network.loopback_blocks import hold_block
 from pytest_kwait.simulator.runtimes.processes import cgroups, root_filesystem, system_calls
 from pytest_kwait.simulator.runtimes.processes.container_init import (
     IGNORED_SIGNALS,
     Environment,
+    allow_loopback_routes,
     map_users,
     set_network_defaults,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     MAX_ADDRESSES,
     create_table,
-    hold_block,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.program import try_interception
 from pytest_kwait.simulator.runtimes.processes.launcher import BRIDGE, Launcher
@@ -246,6 +247,8 @@ def _set_up_cluster_network(options: Message) -> None:
     link.add_address(BRIDGE, options["pod_gateway"])
     for network in options["local"]:
         link.add_local_network(network)
+    with contextlib.suppress(OSError):
+        allow_loopback_routes(options["local"])
     link.close()
 
 

@@ -1,8 +1,8 @@
 """The addresses of a cluster's pods and services, as addresses of the machine's loopback interface.
 
-All of 127.0.0.0/8 is the loopback interface on Linux. A cluster takes a block of 2^16 of it, which
-no other cluster on the machine has, and an address of the block for each address in use. The table
-is a file that the server, the launcher and the interceptors share.
+A cluster holds a block of them, which no other cluster on the machine has, and takes an address of
+the block for each address in use. The table is a file that the server, the launcher and the
+interceptors share.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import NamedTuple
 
 _HEADER, _RECORD = struct.Struct("!HHI"), struct.Struct("!II")
-_BLOCKS = range(1, 255)
-# Where a cluster holds its block, at the last address but one.
-_BLOCK_PORT = 61337
 MAX_ADDRESSES = 0xFF01
 """The addresses of a block that a table gives out."""
 _SHIFTED_PORTS = 64000
@@ -41,33 +38,6 @@ class Address(NamedTuple):
 
     host: IPv4Address
     owner: IPv4Address = UNSPECIFIED
-
-
-def hold_block(number: int) -> tuple[socket.socket, int]:
-    """Take a block that no other cluster has.
-
-    Args:
-        number: where to look first.
-
-    Returns:
-        The socket that holds it until it is closed, and the second byte of its addresses.
-
-    Raises:
-        OSError: no block is free, or the machine's loopback interface carries none of them.
-    """
-    for offset in range(len(_BLOCKS)):
-        block = _BLOCKS[(number + offset) % len(_BLOCKS)]
-        holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            holder.bind((f"127.{block}.255.254", _BLOCK_PORT))
-            holder.listen(1)
-        except OSError as error:
-            holder.close()
-            if error.errno != errno.EADDRINUSE:
-                raise
-        else:
-            return holder, block
-    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 def create_table(path: str, block: int, first: int = 0) -> None:

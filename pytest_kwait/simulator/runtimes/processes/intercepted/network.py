@@ -277,7 +277,7 @@ class NetworkCalls:
             return self._table.add(Address(own))
         elif self._table.has(host):  # it was given to the program by mistake
             return host
-        elif is_loopback(host):
+        elif self._is_own_loopback(host):
             return self._table.add(Address(host, self._pod.owner))
         elif self._pod.owner == UNSPECIFIED and self._is_of_cluster(host):
             return self._table.add(Address(host))  # all addresses of the cluster are the node's
@@ -384,7 +384,7 @@ class NetworkCalls:
             return IPv6Address(1) if host.is_loopback or host.is_unspecified else None
         if host == UNSPECIFIED:
             return LOCALHOST
-        return host if is_loopback(host) and not self._table.has(host) else None
+        return host if self._is_own_loopback(host) and not self._table.has(host) else None
 
     def _find_target(self, host: IPv4Address | IPv6Address, port: int) -> IPv4Address:
         """Return the machine's address for one that a program sends to.
@@ -403,7 +403,7 @@ class NetworkCalls:
             return self._table.add(Address(own))
         if self._table.has(host):
             return host
-        if is_loopback(host):
+        if self._is_own_loopback(host):
             local = self._table.find(Address(host, self._pod.owner))
             if local is not None and self._bound.has(local, port):
                 return local
@@ -416,6 +416,10 @@ class NetworkCalls:
         if found is None:
             raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
         return found
+
+    def _is_own_loopback(self, host: IPv4Address) -> bool:
+        """Return whether an address is of the pod's loopback interface, and no load balancer's."""
+        return is_loopback(host) and not self._is_of_cluster(host)
 
     def _is_of_cluster(self, host: IPv4Address) -> bool:
         return any(host in network for network in self._pod.networks)

@@ -15,7 +15,6 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     Address,
     AddressTable,
     create_table,
-    hold_block,
 )
 
 if TYPE_CHECKING:
@@ -108,11 +107,3 @@ def test_privileged_ports_are_shifted_where_there_are_some(
     for port in (0, 1, 80, 1023, 1024, 8080):
         assert table.from_machine_port(table.to_machine_port(port)) == port
     table.close()
-
-
-def test_block_is_one_cluster_s_own() -> None:
-    holder, block = hold_block(41)
-    other, next_block = hold_block(block - 1)
-    assert block != next_block
-    holder.close()
-    other.close()

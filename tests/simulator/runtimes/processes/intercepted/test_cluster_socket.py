@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.simulator.network.loopback_blocks import hold_block
 from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     LOCALHOST,
     Address,
     AddressTable,
     create_table,
-    hold_block,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.cluster_socket import (
     listen,

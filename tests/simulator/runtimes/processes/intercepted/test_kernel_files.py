@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.simulator.network.loopback_blocks import hold_block
 from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     LOCALHOST,
     Address,
     AddressTable,
     create_table,
-    hold_block,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Descriptor, Failure
 from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import PodInterfaces

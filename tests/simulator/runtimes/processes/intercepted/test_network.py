@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer, SystemCall
 
 POD, OTHER, SERVICE = map(IPv4Address, ("10.244.0.5", "10.244.0.6", "10.0.0.1"))
-NETWORKS = (IPv4Network("10.244.0.0/14"), IPv4Network("10.0.0.0/16"))
+NETWORKS = tuple(map(IPv4Network, ("10.244.0.0/14", "10.0.0.0/16", "127.7.0.0/16")))
+BALANCER = "127.7.0.1"
 OWN = "127.9.0.1"
 
 
@@ -274,6 +275,26 @@ def test_address_that_the_cluster_serves_is_reached(
     table.add(Address(IPv4Address("203.0.113.7")))
     answer = change(calls, "connect", inet("203.0.113.7", 443))
     assert get_changes(answer) == {1: inet("127.9.0.2", 443)}
+
+
+def test_load_balancer_has_an_address_of_the_loopback_interface(
+    calls: NetworkCalls, table: AddressTable
+) -> None:
+    """It is the cluster's, not the pod's own."""
+    with socket.socket() as made:
+        answer = change(calls, "connect", inet(BALANCER, 80), made.fileno())
+        assert isinstance(answer, Change)
+        assert answer.preceded_by is None
+        served = str(table.find(Address(IPv4Address(BALANCER))))
+        assert get_changes(answer) == {1: inet(served, 80)}
+        assert returned(calls, "getpeername", inet(served, 80), fd=made.fileno()) == inet(
+            BALANCER, 80
+        )
+        assert returned(calls, "getsockname", inet(OWN, 999), fd=made.fileno()) == inet(
+            str(POD), 999
+        )
+    with pytest.raises(OSError, match="Cannot assign requested address"):
+        change(calls, "bind", inet(BALANCER, 80))
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
