@@ -108,7 +108,8 @@ def make_connection_error(method: str, path: str, error: BaseException, address:
     The status is 0, the reason one of `DNS`, `ConnectionRefused`, `ConnectionReset`, `Timeout`,
     `TLS`, `Proxy` and `ConnectionFailed`.
     """
-    causes = list(_iterate_causes(error))
+    # urllib3 before 2.4 finds a malformed address by an AttributeError.
+    causes = [cause for cause in _iterate_causes(error) if not isinstance(cause, AttributeError)]
     text = str(causes[-1]) or type(causes[-1]).__name__
     return ApiError(
         f"{address}: {text}", reason=get_connection_error_reason(error), method=method, path=path

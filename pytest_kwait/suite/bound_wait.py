@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pytest_kwait.client.write_options import encode_json
@@ -213,12 +215,18 @@ def to_model(client: ApiClient, obj: dict[str, Any], model: type[_Model] | None)
     named = _MODEL_NAME.fullmatch(model.__name__)
     if named and model.__module__.startswith("kubernetes.") and kind not in (named[1], "object"):
         raise InvalidArgument("as_model", model, f"{title} is of another kind")
-    untyped: Any = client
     try:
-        text = encode_json(obj).decode()
-        return cast("_Model", untyped.deserialize(text, model, "application/json"))
+        return cast("_Model", _deserialize(client, encode_json(obj).decode(), model))
     except ValueError as error:
         raise InvalidArgument("as_model", model, f"{title} does not fit it: {error}") from error
+
+
+def _deserialize(client: Any, text: str, model: type[Any]) -> Any:
+    parameters = signature(client.deserialize).parameters
+    if "content_type" in parameters:
+        return client.deserialize(text, model, "application/json")
+    # Before 37 it takes an answer.
+    return client.deserialize(SimpleNamespace(data=text), model)
 
 
 def check_call(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

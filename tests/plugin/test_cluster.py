@@ -710,10 +710,13 @@ _REFUSED = (
     [
         ({}, ["--kwait-isolation=namespaces"], "option --kwait-isolation"),
         ({"tox.ini": "[pytest]\nkwait_isolation = namespaces"}, ["-n2"], "ini kwait_isolation"),
-        (
+        pytest.param(
             {"pyproject.toml": "[tool.pytest]\nkwait_isolation = 'namespaces'"},
             [],
             "ini kwait_isolation",
+            marks=pytest.mark.skipif(
+                pytest.version_tuple < (9,), reason="pytest 9 reads [tool.pytest]"
+            ),
         ),
         (None, [], "env KWAIT_ISOLATION"),
     ],

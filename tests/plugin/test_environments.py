@@ -106,8 +106,12 @@ def test_a_failure_is_reported_in_full_once(pytester: pytest.Pytester, fake_clus
     assert len(re.findall(r"kwait.wait_for\(\"configmap/late\"", text)) == 1
     cause = "configmap/late: not found yet (limit 50ms) (environment database: see test_one)"
     assert result.stdout.lines.count(cause) == 2
+    # Before pytest 9 a line has no text of a failure that is a text alone.
+    has_text = pytest.version_tuple >= (9,)
     assert [line for line in result.stdout.lines if line.startswith("ERROR ")] == [
         f"ERROR test_it.py::test_{name} - configmap/late: not found yet (limit 50ms){more}"
+        if has_text or name == "one"
+        else f"ERROR test_it.py::test_{name}"
         for name, more in (
             ("one", ""),
             ("two", " (envi..."),

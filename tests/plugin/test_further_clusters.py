@@ -112,6 +112,7 @@ def test_without_further_clusters_there_are_none(lab: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 reads [tool.pytest]")
 def test_a_table_of_the_configuration_file(lab: pytest.Pytester) -> None:
     lab.makepyprojecttoml(
         """

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from kubernetes.client import ApiClient, V1Job, V1Pod
+from kubernetes.client import ApiClient, V1Job, V1ObjectMeta, V1Pod
 
 from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.engine.options import Timeouts
@@ -282,6 +283,20 @@ def test_results_as_models(result: Any, names: Any, monkeypatch: pytest.MonkeyPa
     assert all(isinstance(each, V1Job) for each in listed if each is not None)
     shown = [each and each.metadata.name for each in listed]
     assert (shown if isinstance(found, list) else shown[0]) == names
+
+
+class ClientBefore37(ApiClient):
+    """An official client whose `deserialize` takes an answer."""
+
+    def deserialize(self, response: Any, response_type: Any) -> Any:  # type: ignore[override]
+        return response_type(metadata=V1ObjectMeta(**json.loads(response.data)["metadata"]))
+
+
+def test_results_as_models_of_an_earlier_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.wait_for_it", lambda *_, **__: _PI)
+    wait = BoundWait(_WAIT, replace(defaults(), client=ClientBefore37()))
+
+    assert wait("pi", as_model=V1Job).metadata.name == "pi"
 
 
 @pytest.mark.parametrize(

