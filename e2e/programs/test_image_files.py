@@ -108,3 +108,19 @@ def test_a_dangling_link_is_in_the_message_with_its_remedy(
         kwait.wait_for_pod_success("with")
     assert kwait.logs("with") == "welcome\n"
     assert not [one for one in kwait.events("pod/with") if one["reason"] == "DanglingLink"]
+
+
+@pytest.mark.needs(MAPPINGS)
+def test_an_image_without_an_entrypoint_needs_a_command(
+    kwait: Kwait, kwait_cluster: Cluster
+) -> None:
+    """Its pods name their program, as with an image of tools; without one the wait ends early."""
+    image = "kwait.test/inner/tools"
+    with kwait_cluster.images.run(image, workdir="/"):
+        kwait.create(pod("without", {"name": "c", "image": image}, restartPolicy="Never"))
+        with pytest.raises(WaitFailed, match="no command specified"):
+            kwait.wait_for_pod_success("without")
+        own = {"name": "c", "image": image, "command": ["echo"], "args": ["from the pod"]}
+        kwait.create(pod("with", own, restartPolicy="Never"))
+        kwait.wait_for_pod_success("with")
+    assert kwait.logs("with") == "from the pod\n"

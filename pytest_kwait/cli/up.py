@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument, parse_path
+from pytest_kwait.clusters.images import read_image_file
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.node_table import NodeTable, nodes_of, read_requested_nodes
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from pytest_kwait.clusters.node_table import RequestedNodes
+    from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
     from pytest_kwait.simulator.protocol.options import CommandFlag
     from pytest_kwait.suite.config.options import SettingDefinition
 
@@ -62,6 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             _add_flag(target, option.name, option.default, flag)
         elif setting is not None:
             _add_setting(target, option.name, setting)
+    parser.add_argument(
+        "--images",
+        dest="image_files",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="YAML with all that the fixture kwait_images takes, by pattern; repeatable; --image "
+        "replaces its mapping of the same pattern",
+    )
     add_kubeconfig_argument(parser, "kubeconfig to write")
     parser.add_argument(
         "--detach", action="store_true", help="return once it is ready; the cluster keeps running"
@@ -162,10 +173,23 @@ def _read_options(arguments: argparse.Namespace) -> EmbeddedOptions:
         address=arguments.address or _DEFAULTS.address,
         token_auth_file=str(arguments.token_auth_file or ""),
         users=tuple(arguments.users),
-        images=tuple(parse_image_mapping(text, "--image") for text in arguments.images),
+        images=_read_images(arguments),
         egress=tuple(read_egress_list(arguments.egress, "--egress")),
         isolation=arguments.isolation,
     )
+
+
+def _read_images(arguments: argparse.Namespace) -> tuple[ImageMapping, ...]:
+    """Return the mappings of `--images`, and those of `--image` in place of theirs."""
+    found = {
+        mapping.pattern: mapping
+        for name in arguments.image_files
+        for mapping in read_image_file(name, "--images")
+    }
+    own = [parse_image_mapping(text, "--image") for text in arguments.images]
+    for mapping in own:
+        found.pop(mapping.pattern, None)
+    return (*found.values(), *own)
 
 
 def _wait_for_end(process: SimulatorProcess) -> None:

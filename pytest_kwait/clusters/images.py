@@ -5,6 +5,9 @@ The client holds a connection: the cluster removes its mappings when it is close
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.arguments import check_instance
@@ -13,8 +16,7 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.protocol.image_mapping import ImageMapping, make_image_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
     from pytest_kwait.client.session import ApiSession
@@ -68,7 +70,7 @@ class Images:
     def run(
         self,
         pattern: str,
-        command: Sequence[str | Path] | str,
+        command: Sequence[str | Path] | str = (),
         *,
         args: Sequence[str] = (),
         env: Mapping[str, str | Path] | None = None,
@@ -87,7 +89,8 @@ class Images:
         Args:
             pattern: the name of the image with `*` for any part; without a tag, every tag and
                 digest. The most specific pattern applies.
-            command: the program with its arguments; a text is split as a shell does.
+            command: the program with its arguments; a text is split as a shell does. An image
+                without an entrypoint has none: its pods have a `command` of their own.
             args: default arguments.
             env: environment variables; nothing else of this process is inherited but `PATH`.
             workdir: the working directory; None for the current one.
@@ -130,29 +133,62 @@ class Images:
         self._client.undo_all()
 
 
-def read_fixture(images: object) -> list[ImageMapping]:
-    """Return the mappings that the fixture `kwait_images` gives.
+def read_image_mappings(
+    images: object, source: str, folder: Path | None = None
+) -> list[ImageMapping]:
+    """Return the mappings of a fixture `kwait_images`, or of a file.
 
     Args:
         images: a mapping of patterns to commands, or to mappings of the arguments of `run`.
+        source: where it comes from, for messages.
+        folder: the start of relative paths; None for the current directory.
 
     Raises:
         InvalidArgument: it is something else, or a value is invalid.
     """
-    fixture = "fixture kwait_images"
-    if not hasattr(images, "items"):
-        valid = 'it returns a mapping, as {"shop/web:*": ["python", "-m", "shop.web"]}'
-        raise InvalidArgument(fixture, images, valid)
+    if not isinstance(images, Mapping):
+        valid = 'use a mapping, as {"shop/web:*": ["python", "-m", "shop.web"]}'
+        raise InvalidArgument("images", images, valid, source)
     mappings = []
     for pattern, value in images.items():
-        fields: dict[str, Any] = dict(value) if hasattr(value, "items") else {"command": value}
-        for name in fields:
+        given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"command": value}
+        for name in given:
             if name not in _RUN_ARGUMENTS:
-                valid = f"the arguments are {', '.join(_RUN_ARGUMENTS)}"
-                raise InvalidArgument(f"image {pattern}", name, valid, fixture)
-        command = fields.pop("command", None)
-        mappings.append(make_image_mapping(pattern, command, **fields, source=fixture))
+                near = get_close_matches(str(name), _RUN_ARGUMENTS, 1)
+                hint = f"did you mean {near[0]}? " if near else ""
+                valid = f"{hint}The arguments are {', '.join(_RUN_ARGUMENTS)}"
+                raise InvalidArgument(f"image {pattern}", name, valid, source)
+        mappings.append(make_image_mapping(pattern, **given, source=source, folder=folder))
     return mappings
+
+
+def read_image_file(name: str, source: str) -> list[ImageMapping]:
+    """Return the mappings of a YAML file, with what the fixture `kwait_images` may return.
+
+    Relative paths start at the file's folder.
+
+    Args:
+        name: the path of the file.
+        source: the option that names it.
+
+    Raises:
+        InvalidArgument: it cannot be read, or a value is invalid.
+    """
+    # PyYAML is not needed without a file.
+    from pytest_kwait.clusters.kind_config import load_yaml
+
+    try:
+        path = Path(name).expanduser().absolute()
+        documents = load_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InvalidArgument("images", name, f"it cannot be read: {reason}", source) from None
+    except (ValueError, RuntimeError) as error:  # no UTF-8, no YAML, no such user
+        raise InvalidArgument("images", name, str(error), source) from None
+    if len(documents) != 1 or not isinstance(documents[0], Mapping):
+        valid = "use a YAML file with a mapping, as shop/web:*: [python, -m, shop.web]"
+        raise InvalidArgument("images", name, valid, source)
+    return read_image_mappings(documents[0], f"{name}, {source}", path.parent)
 
 
 def describe_ignored_images(patterns: Iterable[str], server: str) -> str:

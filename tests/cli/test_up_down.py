@@ -111,6 +111,8 @@ def test_help_is_that_of_the_declared_options(
         "--isolation {auto,namespaces,intercepted,none} isolation of programs in pods; auto: the "
         "first of the others that the machine permits; intercepted needs no namespaces; with none "
         "they share the machine's ports and files (default: auto) "
+        "--images FILE YAML with all that the fixture kwait_images takes, by pattern; repeatable; "
+        "--image replaces its mapping of the same pattern "
         "--kubeconfig FILE kubeconfig to write (default: /state/kwait/kubeconfig) "
         "--detach return once it is ready; the cluster keeps running"
     )
@@ -254,6 +256,22 @@ def test_images_are_mapped_from_the_start(file: Path) -> None:
         ("shop/web:*", ["python", "-m", "shop"]),
         ("db", ["./db"]),
     ]
+    main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_images_of_a_file_are_replaced_by_options(file: Path, tmp_path: Path) -> None:
+    images = tmp_path / "images.yaml"
+    images.write_text("web: {command: web, env: {A: 1}}\ndb: {}\n")
+    arguments = ["--images", str(images), "--image", "db=./db"]
+    assert main(["up", "--detach", "--kubeconfig", str(file), *arguments]) == 0
+    log = StateFile(file).log.read_text()
+    found = read_given(log)["images"]
+    assert [(each["pattern"], each["command"]) for each in found] == [
+        ("web", ["web"]),
+        ("db", ["./db"]),
+    ]
+    assert found[0]["env"]["A"] == "1"
     main(["down", "--kubeconfig", str(file)])
 
 

@@ -56,7 +56,7 @@ class ImageMapping:
 
     Args:
         pattern: the names of the images.
-        command: the entrypoint, which a container's `command` replaces.
+        command: the entrypoint, which a container's `command` replaces; empty for an image without.
         args: its default arguments, which a container's `args` replace.
         env: the environment variables, with `PATH`.
         workdir: an absolute path.
@@ -66,7 +66,7 @@ class ImageMapping:
     """
 
     pattern: str
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
@@ -146,7 +146,7 @@ def _list_names(image: ImageName) -> list[str]:
 
 def make_image_mapping(
     pattern: object,
-    command: object,
+    command: object = (),
     *,
     args: object = (),
     env: object = None,
@@ -162,7 +162,8 @@ def make_image_mapping(
 
     Args:
         pattern: the names of the images, for example `shop/web:*`.
-        command: the entrypoint, as a list or as one text that is split as a shell does.
+        command: the entrypoint, as a list or as one text that is split as a shell does; an empty
+            list for an image without one.
         args: its default arguments.
         env: environment variables; nothing of this process is inherited but `PATH`.
         workdir: the working directory; None for `folder`.
@@ -224,8 +225,11 @@ def _read_command(what: str, command: object, source: str | None) -> tuple[str, 
             raise InvalidArgument(f"{what}: command", command, why, source) from None
     else:
         words = _read_words(f"{what}: command", command, source)
-    if not words or not words[0]:
-        valid = 'use a program and its arguments, for example ["python", "-m", "shop.web"]'
+    if words[:1] == ("",) or (not words and isinstance(command, str)):
+        valid = (
+            'use a program and its arguments, for example ["python", "-m", "shop.web"], or [] for '
+            "an image without an entrypoint"
+        )
         raise InvalidArgument(f"{what}: command", command, valid, source)
     return words
 

@@ -131,6 +131,12 @@ def test_a_mapping_is_completed_from_this_process(
     assert own == os.pathsep.join([python, "/own"])
 
 
+def test_an_image_may_have_no_entrypoint() -> None:
+    made = make_image_mapping("a", args=["-v"])
+    assert (made.command, made.args) == ((), ("-v",))
+    assert read_image_mapping(made.to_json()) == made
+
+
 def test_an_option_is_a_pattern_and_a_command_of_a_shell(tmp_path: Path) -> None:
     made = parse_image_mapping("shop/web:*=python -m 'shop web' a=b", folder=tmp_path)
     assert (made.pattern, made.command) == ("shop/web:*", ("python", "-m", "shop web", "a=b"))
@@ -179,9 +185,9 @@ def test_an_invalid_option_names_its_value_and_source(text: str, message: str) -
     ("given", "message"),
     [
         (
-            {"command": []},
-            "image a: command=[] is not valid: use a program and its arguments, for example "
-            '["python", "-m", "shop.web"]',
+            {"command": [""]},
+            "image a: command=[''] is not valid: use a program and its arguments, for example "
+            '["python", "-m", "shop.web"], or [] for an image without an entrypoint',
         ),
         ({"command": [1]}, "image a: command=1 is not valid: use texts without NUL bytes"),
         ({"command": None}, "image a: command=None is not valid: use a list of texts"),

@@ -38,6 +38,7 @@ from pytest_kwait.simulator.runtimes.container import (
     TERMINATION_LOG,
     RuntimeContainer,
     format_exec_error,
+    format_spec_error,
     format_start_error,
 )
 from pytest_kwait.simulator.runtimes.processes.links import ImageFolders, find_dangling_links
@@ -469,11 +470,17 @@ class PodPrograms(PodSandbox):
 def find_program_arguments(mapping: ImageMapping, config: cri.ContainerConfig) -> list[str]:
     """Return the program of a container and its arguments.
 
+    Raises:
+        CreateContainerError: neither the image nor the container has any.
+
     Source: containerd internal/cri/opts/spec_opts.go, `WithProcessArgs`.
     """
     if config.command:
         return [*config.command, *config.args]
-    return [*mapping.command, *(config.args or mapping.args)]
+    argv = [*mapping.command, *(config.args or mapping.args)]
+    if not argv:
+        raise CreateContainerError(format_spec_error("no command specified"))
+    return argv
 
 
 def make_launch_config(
@@ -490,6 +497,7 @@ def make_launch_config(
 
     Raises:
         ContainerConfigError: the mapping's user does not exist.
+        CreateContainerError: there is no command.
     """
     argv = find_program_arguments(mapping, config)
     user, group = _find_user(mapping)
@@ -581,9 +589,9 @@ def find_visible_paths(mapping: ImageMapping) -> tuple[str, ...]:
         for entry in mapping.env.get("PATH", "").split(os.pathsep)
     ]
     folders += mapping.env.get("PYTHONPATH", "").split(os.pathsep)
-    program = shutil.which(mapping.command[0], path=mapping.env.get("PATH"))
+    programs = [shutil.which(word, path=mapping.env.get("PATH")) for word in mapping.command[:1]]
     words = [word for word in (*mapping.command, *mapping.args) if word.startswith("/")]
-    for word in [*words, *([program] if program else [])]:
+    for word in [*words, *filter(None, programs)]:
         for path in (Path(word), Path(os.path.realpath(word))):
             folders.append(_find_installation(path))
     for folder in mapping.env.get("PATH", "").split(os.pathsep):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 from contextlib import contextmanager
@@ -102,6 +103,31 @@ def test_command_replaces_entrypoint_and_args_replace_cmd(container: Obj, argv: 
         mounts=NoMounts(), node_memory=0, target_id=None, script=EMPTY,
     )  # fmt: skip
     assert find_program_arguments(mapping, config) == argv
+
+
+@pytest.mark.parametrize("args", [(), ("image",)])
+def test_a_container_without_a_command_is_not_created(
+    cluster: Cluster, runtime: FakeRuntime, args: tuple[str, ...]
+) -> None:
+    cluster.api.images.add(make_image_mapping("shop/tools", args=args))
+    own = {"image": "shop/tools"}
+    _start(cluster, own)
+    if args:
+        assert runtime.last.config.argv == args
+        return
+    waiting = _state(cluster)["waiting"]
+    message = re.sub('"[0-9a-f]{64}"', '"ID"', waiting["message"])
+    text = 'failed to generate container "ID" spec: failed to generate spec: no command specified'
+    assert (waiting["reason"], message) == ("CreateContainerError", text)
+    assert f"Error: {waiting['message']}" in _list_messages(cluster, "Failed")
+
+
+def test_a_command_of_its_own_runs_in_an_image_without_one(
+    cluster: Cluster, runtime: FakeRuntime
+) -> None:
+    cluster.api.images.add(make_image_mapping("shop/tools"))
+    _start(cluster, {"image": "shop/tools", "command": ["migrate"], "args": ["--all"]})
+    assert runtime.last.config.argv == ("migrate", "--all")
 
 
 def test_the_manifest_overrides_the_mapping(cluster: Cluster, runtime: FakeRuntime) -> None:
