@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,11 +16,10 @@ from pytest_kwait.clusters.images import (
     read_image_mappings,
 )
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
 from tests.clusters.fault_transport import HOLD, SERVER, FaultTransport
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_kwait.client.session import ApiSession
 
 
@@ -88,7 +89,7 @@ def test_the_fixture_gives_commands_or_arguments(tmp_path: Path) -> None:
     assert third.command == ()
 
 
-_ARGUMENTS = "command, args, env, workdir, path, user, writable, files"
+_ARGUMENTS = "command, image, target, build_args, args, env, workdir, path, user, writable, files"
 
 
 @pytest.mark.parametrize(
@@ -169,3 +170,100 @@ def test_an_invalid_file_is_named(tmp_path: Path, text: str | None, message: str
     with pytest.raises(InvalidArgument) as error:
         read_image_file(str(file), "--images")
     assert str(error.value).replace(str(file), "FILE") == message
+
+
+_DOCKERFILE = """\
+FROM python:3.13 AS web
+ARG PORT=80
+ENV PORT=$PORT PATH=/app/.venv/bin:/usr/local/bin:/usr/bin LOG=info
+WORKDIR /app
+USER 1000
+ENTRYPOINT ["python", "-m", "shop"]
+CMD ["web"]
+FROM web AS tools
+ENTRYPOINT []
+"""
+
+
+@pytest.fixture
+def dockerfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a Dockerfile; `PATH` of the machine is one folder."""
+    monkeypatch.setenv("PATH", "/machine/bin")
+    path = tmp_path / "Dockerfile"
+    path.write_text(_DOCKERFILE)
+    return path
+
+
+def _read_one(**given: Any) -> ImageMapping:
+    (mapping,) = read_image_mappings({"a": given}, _SOURCE)
+    return mapping
+
+
+def test_an_image_says_what_a_mapping_need_not(dockerfile: Path) -> None:
+    found = _read_one(image=dockerfile, target="web")
+    python = str(Path(sys.executable).parent)
+    assert found == ImageMapping(
+        "a", ("python", "-m", "shop"), ("web",),
+        {"PORT": "80", "LOG": "info",
+         "PATH": f"{python}:/app/.venv/bin:/usr/local/bin:/usr/bin:/machine/bin"},
+        "/app", "1000",
+    )  # fmt: skip
+    tools = _read_one(image=dockerfile.parent)
+    assert (tools.command, tools.args, tools.workdir) == ((), (), "/app")
+
+
+def test_the_arguments_of_a_mapping_replace_those_of_the_image(
+    dockerfile: Path, tmp_path: Path
+) -> None:
+    found = _read_one(
+        image=str(dockerfile), target="web", build_args={"PORT": "81"}, env={"LOG": "debug"},
+        workdir=tmp_path, user="0", path=["/own"], files={"/app": tmp_path},
+    )  # fmt: skip
+    assert (found.env["PORT"], found.env["LOG"]) == ("81", "debug")
+    assert (found.workdir, found.user) == (str(tmp_path), "0")
+    # What the image has put in front, and `files` has, comes before this Python.
+    python = str(Path(sys.executable).parent)
+    expected = ["/own", "/app/.venv/bin", python, "/usr/local/bin", "/usr/bin", "/machine/bin"]
+    assert found.env["PATH"].split(":") == expected
+    assert _read_one(image=dockerfile, target="web", args=["w"]).args == ("w",)
+    own = _read_one(image=dockerfile, target="web", env={"PATH": "/mine"})
+    assert own.env["PATH"] == f"{python}:/mine"
+
+
+@pytest.mark.parametrize("command", ["sh", ["sh"], []])
+def test_a_command_drops_the_arguments_of_the_image(dockerfile: Path, command: Any) -> None:
+    found = _read_one(image=dockerfile, target="web", command=command)
+    assert (found.command, found.args) == (("sh",) if command else (), ())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"target": "web"}, "image a: target='web' (from fixture kwait_images) is not valid: it "
+            "needs an image"),
+        ({"build_args": {"A": "1"}}, "image a: build_args={'A': '1'} (from fixture kwait_images) "
+            "is not valid: it needs an image"),
+        ({"image": 1}, "image a: image=1 (from fixture kwait_images) is not valid: use the path of "
+            "a Dockerfile, an OCI layout or a docker archive"),
+        ({"image": "Dockerfile"}, "image a: image='Dockerfile' (from fixture kwait_images) is not "
+            "valid: it does not exist"),
+        ({"image": "Dockerfile", "target": 1}, "image a: target=1 (from fixture kwait_images) is "
+            "not valid: use the name of a stage or image"),
+        ({"image": "Dockerfile", "build_args": {"A": 1}}, "image a: build_args={'A': 1} (from "
+            'fixture kwait_images) is not valid: use a mapping of texts, as {"VERSION": "1.2"}'),
+    ],
+)  # fmt: skip
+def test_an_image_that_cannot_be_read_is_named(
+    given: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgument) as error:
+        read_image_mappings({"a": given}, _SOURCE)
+    assert str(error.value) == message
+
+
+def test_an_image_of_a_file_is_beside_it(dockerfile: Path, tmp_path: Path) -> None:
+    (tmp_path / "images.yaml").write_text("a: {image: Dockerfile, target: web}\n")
+    (found,) = read_image_file(str(tmp_path / "images.yaml"), "--images")
+    assert found.command == ("python", "-m", "shop")
+    assert dockerfile.exists()
