@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import venv
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,6 +78,24 @@ def test_links_of_a_folder_of_path_lead_where_they_do_on_the_machine(
         kwait.wait_for_pod_success("p")
     assert kwait.logs("p") == "welcome\n"
     assert not [one for one in kwait.events("pod/p") if one["type"] == "Warning"]
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.needs(MAPPINGS)
+def test_python_of_a_container_is_that_of_its_program(
+    kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    """A virtual environment of the program alone, which is not that of the tests."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    script = (
+        "import subprocess as s; s.run('python3 -c \"import sys; print(sys.prefix)\"', shell=1)"
+    )
+    with kwait_cluster.images.run("kwait.test/inner/venv", [python, "-c", script], workdir="/"):
+        container = {"name": "c", "image": "kwait.test/inner/venv"}
+        kwait.create(pod("p", container, restartPolicy="Never"))
+        kwait.wait_for_pod_success("p")
+    assert kwait.logs("p") == f"{tmp_path}/venv\n"
 
 
 @pytest.mark.kwait_skip_unless_programs_isolated

@@ -7,7 +7,8 @@ import os
 import shlex
 import signal
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument, parse_path
@@ -30,7 +31,6 @@ from pytest_kwait.suite.config.options import EmbeddedSettings
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
     from types import FrameType
     from typing import NoReturn
 
@@ -189,7 +189,22 @@ def _read_images(arguments: argparse.Namespace) -> tuple[ImageMapping, ...]:
     own = [parse_image_mapping(text, "--image") for text in arguments.images]
     for mapping in own:
         found.pop(mapping.pattern, None)
-    return (*found.values(), *own)
+    return tuple(_prefer_activated_python(mapping) for mapping in (*found.values(), *own))
+
+
+def _prefer_activated_python(mapping: ImageMapping) -> ImageMapping:
+    """Return a mapping with the activated virtual environment before the Python of `kwait`.
+
+    A tool of its own, as pipx and uv install it, has a Python without the user's packages.
+    """
+    activated = os.environ.get("VIRTUAL_ENV")
+    if not activated or not Path(activated, "bin", "python").exists():
+        return mapping
+    own, folders = str(Path(sys.executable).parent), mapping.env["PATH"].split(os.pathsep)
+    position = folders.index(own)
+    folders.insert(position, str(Path(activated, "bin")))
+    path = os.pathsep.join(dict.fromkeys(folders))
+    return replace(mapping, env={**mapping.env, "PATH": path})
 
 
 def _wait_for_end(process: SimulatorProcess) -> None:

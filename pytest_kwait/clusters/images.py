@@ -109,7 +109,7 @@ class Images:
             args: default arguments.
             env: environment variables; nothing else of this process is inherited but `PATH`.
             workdir: the working directory; None for the image's, or else the current one.
-            path: folders in front of `PATH`, before that of this Python.
+            path: folders in front of `PATH`, before those of the command's Python and of this one.
             user: `USER[:GROUP]` or a number, for pods without `runAsUser`.
             writable: files and folders of this machine that the program may change; all others
                 are read-only, or changed for the container alone.

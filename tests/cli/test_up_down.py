@@ -275,6 +275,22 @@ def test_images_of_a_file_are_replaced_by_options(file: Path, tmp_path: Path) ->
     main(["down", "--kubeconfig", str(file)])
 
 
+@pytest.mark.usefixtures("ready")
+def test_python_of_images_is_that_of_the_activated_environment(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / "bin" / "python").touch()
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
+    monkeypatch.setenv("PATH", "/usr/bin")
+    images = ["--image", "web=python -m shop", "--image", "own=/opt/bin/python3 -m shop"]
+    assert main(["up", "--detach", "--kubeconfig", str(file), *images]) == 0
+    found = read_given(StateFile(file).log.read_text())["images"]
+    paths = f"{tmp_path}/venv/bin:{Path(sys.executable).parent}:/usr/bin"
+    assert [each["env"]["PATH"] for each in found] == [paths, f"/opt/bin:{paths}"]
+    main(["down", "--kubeconfig", str(file)])
+
+
 def test_an_invalid_image_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--kubeconfig", str(file), "--image", "shop/web"]) == 2
     assert capsys.readouterr().err == (

@@ -26,6 +26,7 @@ _DOMAIN, _LIBRARY = "docker.io/", "library/"
 _PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._/:*@-]*")
 _VARIABLE = re.compile(r"[^=\0]+")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
+_PYTHON = re.compile(r"python[0-9.]*")
 _PATTERN_EXAMPLE = "use the name of an image with * for any part, for example shop/web:*"
 _OPTION_EXAMPLE = "use PATTERN=COMMAND, for example shop/web:*=python -m shop.web"
 
@@ -167,7 +168,8 @@ def make_image_mapping(
         args: its default arguments.
         env: environment variables; nothing of this process is inherited but `PATH`.
         workdir: the working directory; None for `folder`.
-        path: folders in front of `PATH`; the folder of this Python follows them.
+        path: folders in front of `PATH`; the folders of the command's Python and of this one
+            follow them.
         user: `USER[:GROUP]`, or a number; empty for the user of this process.
         writable: files and folders of this machine that the program may change.
         files: further files and folders of this machine by their path in the container.
@@ -192,24 +194,51 @@ def make_image_mapping(
     variables = _read_env(what, env, source)
     folders = map(resolve, _read_words(f"{what}: path", path, source))
     search_path = variables.get("PATH", os.environ.get("PATH", os.defpath))
-    variables["PATH"] = os.pathsep.join([*folders, str(Path(sys.executable).parent), search_path])
+    if workdir is not None and not _is_path(workdir):
+        raise InvalidArgument(f"{what}: workdir", workdir, "use the path of a folder", source)
+    here = resolve(workdir or base)
+    targets = {target: resolve(path) for target, path in _read_files(what, files, source).items()}
+    pythons = [*_find_python_folders(words, here, targets), str(Path(sys.executable).parent)]
+    variables["PATH"] = os.pathsep.join([*folders, *dict.fromkeys(pythons), search_path])
     if isinstance(user, int) and not isinstance(user, bool) and user >= 0:
         user = str(user)
     if not isinstance(user, str) or (user and not _USER.fullmatch(user)):
         valid = "use USER or USER:GROUP, each a name or a number, for example 1000 or web:web"
         raise InvalidArgument(f"{what}: user", user, valid, source)
-    if workdir is not None and not _is_path(workdir):
-        raise InvalidArgument(f"{what}: workdir", workdir, "use the path of a folder", source)
     return ImageMapping(
         pattern,
         words,
         _read_words(f"{what}: args", args, source),
         variables,
-        resolve(workdir or base),
+        here,
         user,
         tuple(map(resolve, _read_words(f"{what}: writable", writable, source))),
-        {target: resolve(path) for target, path in _read_files(what, files, source).items()},
+        targets,
     )
+
+
+def _find_python_folders(
+    words: Sequence[str], workdir: str, files: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the folder of the Python that a program names or that it is installed for.
+
+    `python` and `python3` in a container are then the program's own, in a shell too.
+
+    Args:
+        words: the program and its arguments.
+        workdir: the start of a relative path.
+        files: files and folders of this machine by their path in the container.
+    """
+    if not words or "/" not in words[0]:
+        return
+    folder, name = os.path.split(os.path.normpath(os.path.join(workdir, words[0])))  # noqa: PTH118
+    installation = os.path.dirname(folder)  # noqa: PTH120
+    for target, source in files.items():
+        if f"{installation}/".startswith(f"{target}/"):
+            installation = source + installation.removeprefix(target)
+            break
+    if _PYTHON.fullmatch(name) or Path(installation, "pyvenv.cfg").is_file():
+        yield folder
 
 
 def _is_path(value: object) -> bool:

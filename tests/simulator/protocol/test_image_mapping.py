@@ -131,6 +131,32 @@ def test_a_mapping_is_completed_from_this_process(
     assert own == os.pathsep.join([python, "/own"])
 
 
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [
+        ({"command": "/opt/py/bin/python3.12 -m shop"}, "/opt/py/bin"),
+        ({"command": "./py/bin/python", "workdir": "/srv"}, "/srv/py/bin"),
+        ({"command": "/opt/py/bin/gunicorn shop"}, None),
+        ({"command": ".venv/bin/gunicorn shop"}, "WORK/.venv/bin"),
+        ({"command": "/app/bin/gunicorn", "files": {"/app": ".venv"}}, "/app/bin"),
+        ({"command": "/bin/sh -c python"}, None),
+        ({"command": "python"}, None),
+        ({}, None),
+        ({"command": "/opt/py/bin/python", "path": ["/own"]}, "/own:/opt/py/bin"),
+    ],
+)
+def test_python_is_that_of_the_program(
+    given: dict[str, Any], first: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "pyvenv.cfg").touch()
+    found = make_image_mapping("a", **given).env["PATH"]
+    before = f"{first}:".replace("WORK", str(tmp_path)) if first else ""
+    assert found == f"{before}{Path(sys.executable).parent}:/usr/bin"
+
+
 def test_an_image_may_have_no_entrypoint() -> None:
     made = make_image_mapping("a", args=["-v"])
     assert (made.command, made.args) == ((), ("-v",))
