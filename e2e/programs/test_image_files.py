@@ -98,6 +98,48 @@ def test_python_of_a_container_is_that_of_its_program(
     assert kwait.logs("p") == f"{tmp_path}/venv\n"
 
 
+_COUNT = """\
+import importlib.util, os, sys
+compiled = os.path.exists(importlib.util.find_spec("installed").cached)
+import installed
+sys.path.insert(0, "/code")
+import own
+print("compiled" if compiled else "to compile", installed.VALUE, own.VALUE)
+"""
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.needs(MAPPINGS)
+def test_bytecode_of_a_virtual_environment_is_kept_between_pods(
+    kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    """As uv leaves out bytecode; files of volumes are compiled for each container."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    (site,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
+    (site / "installed").mkdir()
+    (site / "installed" / "__init__.py").write_text("VALUE = 1\n")
+    command = [str(tmp_path / "venv" / "bin" / "python"), "-c", _COUNT]
+    said = []
+    with kwait_cluster.images.run("kwait.test/inner/bytecode", command, workdir="/"):
+        for number in (1, 2, 3):
+            name = f"code-{number}"
+            data = {"own.py": f"VALUE = {number}\n"}
+            kwait.create(
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+            )
+            container = {
+                "name": "c", "image": "kwait.test/inner/bytecode",
+                "volumeMounts": [{"name": "code", "mountPath": "/code"}],
+                "securityContext": {"readOnlyRootFilesystem": number == 3},
+            }  # fmt: skip
+            volumes = [{"name": "code", "configMap": {"name": name}}]
+            kwait.create(pod(f"p-{number}", container, restartPolicy="Never", volumes=volumes))
+            kwait.wait_for_pod_success(f"p-{number}")
+            said.append(kwait.logs(f"p-{number}").strip())
+    assert said == ["to compile 1 1", "compiled 1 2", "compiled 1 3"]
+    assert not list(site.rglob("*.pyc"))
+
+
 @pytest.mark.kwait_skip_unless_programs_isolated
 @pytest.mark.needs(MAPPINGS)
 def test_a_dangling_link_is_in_the_message_with_its_remedy(

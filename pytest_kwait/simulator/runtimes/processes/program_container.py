@@ -16,6 +16,7 @@ import pwd
 import shutil
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_network
 from pathlib import Path
@@ -41,6 +42,8 @@ from pytest_kwait.simulator.runtimes.container import (
     format_spec_error,
     format_start_error,
 )
+from pytest_kwait.simulator.runtimes.processes import bytecode
+from pytest_kwait.simulator.runtimes.processes.bytecode import BytecodeCache, find_environment
 from pytest_kwait.simulator.runtimes.processes.links import ImageFolders, find_dangling_links
 from pytest_kwait.simulator.runtimes.processes.plain_checks import (
     describe_remedy,
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet import cri
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
+    from pytest_kwait.simulator.runtimes.processes.bytecode import ContainerBytecode
     from pytest_kwait.simulator.runtimes.processes.runtime import (
         Exit,
         InputStream,
@@ -111,6 +115,7 @@ class ClusterPrograms:
         self._network: PodNetwork | None = None
         self._closing: asyncio.Future[None] | None = None
         self._detected: Isolation | None = None
+        self._bytecode: BytecodeCache | None = None
         self.pods: WeakSet[PodPrograms] = WeakSet()
         cluster.services.on_close(self.close)
 
@@ -151,6 +156,13 @@ class ClusterPrograms:
             )
             get_pod_networks(self._cluster).start(self._network)
         return self._runtime
+
+    @property
+    def bytecode(self) -> BytecodeCache:
+        """The bytecode that containers have written."""
+        if self._bytecode is None:
+            self._bytecode = BytecodeCache(self.folder / "bytecode")
+        return self._bytecode
 
     def _find_network(self, address: str) -> Network | None:
         for kubelet in self._cluster.kubelets.values():
@@ -383,6 +395,23 @@ class PodPrograms(PodSandbox):
                     notice = self._make_port_notice(number, holder)
                     raise CreateContainerError(notice.message, notice)
                 yield _PORT_SECONDS
+
+    def open_bytecode(self, launch_config: ContainerConfig) -> ContainerBytecode | None:
+        """Return the folder for the bytecode of a container; None if it needs none.
+
+        Plain processes write bytecode beside the machine's own files.
+        """
+        programs = self._programs
+        if programs.is_closed or programs.runtime.is_plain:
+            return None
+        config = launch_config
+        environment = find_environment(config.argv, config.env, config.workdir)
+        if not environment:
+            return None
+        try:
+            return programs.bytecode.open(environment, [mount.target for mount in config.mounts])
+        except OSError:  # without it imports are compiled
+            return None
 
     def record_missing_isolation(self, container: ProgramContainer) -> None:
         """Record what a container that has failed has lacked without namespaces."""
@@ -721,10 +750,16 @@ class ProgramContainer(RuntimeContainer):
         self._written_message = b""
         self._paused = False
         self._update: asyncio.Future[None] | None = None
+        self._bytecode: ContainerBytecode | None = None
 
     def start(self) -> cri.Call[str]:
         """Start the program; return why it failed, or ""."""
         self._is_starting = True
+        self._bytecode = self._pod.open_bytecode(self.launch_config)
+        if self._bytecode is not None:
+            config, mount = self.launch_config, Mount(bytecode.TARGET, str(self._bytecode.folder))
+            env = {**config.env, bytecode.VARIABLE: bytecode.TARGET}
+            self.launch_config = replace(config, env=env, mounts=(*config.mounts, mount))
         self._process = self._pod.create(self)
         while self._is_starting:
             yield None
@@ -808,6 +843,8 @@ class ProgramContainer(RuntimeContainer):
 
     def close(self) -> None:
         """Tell the waiting callers of the end."""
+        if self._bytecode is not None:
+            self._bytecode.close()
         self.exit_event.set()
 
     def read_written_message(self) -> bytes:
