@@ -33,6 +33,10 @@ _NO_BYTECODE = re.compile(r"-[A-Za-z]*B[A-Za-z]*")
 _INSTALLED = re.compile(r"/lib(64)?/python3(\.[0-9]+)?/")
 _FILE = re.compile(r"(.+)\.[A-Za-z]+-[0-9]+(?:\.opt-[0-9])?\.pyc")
 _HEADER = struct.Struct("<4sIII")
+_INSTALLERS = ("_distutils_hack", "pip", "pkg_resources", "setuptools", "wheel")
+"""Packages that `python -m venv` installs, with bytecode."""
+_MIN_COMPILED = 10
+"""Packages of which one has bytecode, where the machine's own Python runs in the environment."""
 _MAX_FILES = 2000
 """Files of an environment; all of them are linked when a container starts."""
 _MAX_BYTES = 8 << 20
@@ -84,10 +88,15 @@ def _runs_python(program: str, argv: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=64)
 def _lacks_bytecode(folder: str, _changed: int) -> bool:
-    """Return whether most packages have no bytecode; once for each change of the entries."""
+    """Return whether hardly any package has bytecode; once for each change of the entries.
+
+    Where a Python of the machine has compiled more, the program finds that: with a folder of its
+    own it would compile all of it once more.
+    """
     packages = [path.parent for path in Path(folder).glob("*/__init__.py")]
-    compiled = sum((package / "__pycache__").is_dir() for package in packages)
-    return compiled * 2 < len(packages)
+    used = [package for package in packages if package.name not in _INSTALLERS]
+    compiled = sum((package / "__pycache__").is_dir() for package in used)
+    return compiled * _MIN_COMPILED < len(used)
 
 
 class BytecodeCache:

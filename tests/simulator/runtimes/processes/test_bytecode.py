@@ -60,9 +60,14 @@ def test_programs_of_an_environment_without_bytecode_are_found(
     assert find_environment(words, variables, str(venv)) == (str(venv) if is_found else "")
 
 
-def test_an_environment_with_bytecode_is_left_alone(venv: Path) -> None:
-    (venv / "lib/python3.11/site-packages/shop/__pycache__").mkdir()
-    assert find_environment([f"{venv}/bin/python3"], {}, "/") == ""
+@pytest.mark.parametrize(("package", "is_found"), [("shop", False), ("pip", True)])
+def test_an_environment_with_bytecode_is_left_alone(
+    package: str, is_found: bool, venv: Path
+) -> None:
+    folder = venv / "lib/python3.11/site-packages" / package
+    (folder / "__pycache__").mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    assert bool(find_environment([f"{venv}/bin/python3"], {}, "/")) is is_found
 
 
 @pytest.fixture
