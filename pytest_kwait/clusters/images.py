@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _RUN_ARGUMENTS = (
     "command", "image", "target", "build_args", "args", "env", "workdir", "path", "user",
-    "writable", "files",
+    "writable", "files", "stop_signal",
 )  # fmt: skip
 _MAX_SHOWN = 5
 
@@ -89,6 +89,7 @@ class Images:
         user: str | int | None = None,
         writable: Sequence[str | Path] = (),
         files: Mapping[str, str | Path] | None = None,
+        stop_signal: str | int | None = None,
     ) -> MappedImage:
         """Run a program in the containers of an image, from their next start.
 
@@ -116,6 +117,8 @@ class Images:
             files: files and folders of this machine by the path that they have in the container,
                 as `COPY` gives them to an image; read-only but for files up to 1 MiB, of which
                 each container has a copy.
+            stop_signal: the signal that ends the program, by name or number, for containers
+                without `stopSignal`; None for the image's, or SIGTERM.
 
         Raises:
             InvalidArgument: a value is invalid.
@@ -125,6 +128,7 @@ class Images:
             make_mapping(
                 pattern, command, image=image, target=target, build_args=build_args, args=args,
                 env=env, workdir=workdir, path=path, user=user, writable=writable, files=files,
+                stop_signal=stop_signal,
             )
         )  # fmt: skip
 
@@ -192,6 +196,7 @@ def make_mapping(
         values["env"]["PATH"] = os.pathsep.join((*rest, os.environ.get("PATH", os.defpath)))
     values.setdefault("workdir", config.workdir)
     values.setdefault("user", config.user)
+    values.setdefault("stop_signal", config.stop_signal)
     return make_image_mapping(pattern, command, **values, source=source, folder=folder)
 
 

@@ -89,7 +89,10 @@ def test_the_fixture_gives_commands_or_arguments(tmp_path: Path) -> None:
     assert third.command == ()
 
 
-_ARGUMENTS = "command, image, target, build_args, args, env, workdir, path, user, writable, files"
+_ARGUMENTS = (
+    "command, image, target, build_args, args, env, workdir, path, user, writable, files, "
+    "stop_signal"
+)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +181,7 @@ ARG PORT=80
 ENV PORT=$PORT PATH=/app/.venv/bin:/usr/local/bin:/usr/bin LOG=info
 WORKDIR /app
 USER 1000
+STOPSIGNAL QUIT
 ENTRYPOINT ["python", "-m", "shop"]
 CMD ["web"]
 FROM web AS tools
@@ -206,7 +210,7 @@ def test_an_image_says_what_a_mapping_need_not(dockerfile: Path) -> None:
         "a", ("python", "-m", "shop"), ("web",),
         {"PORT": "80", "LOG": "info",
          "PATH": f"{python}:/app/.venv/bin:/usr/local/bin:/usr/bin:/machine/bin"},
-        "/app", "1000",
+        "/app", "1000", stop_signal="SIGQUIT",
     )  # fmt: skip
     tools = _read_one(image=dockerfile.parent)
     assert (tools.command, tools.args, tools.workdir) == ((), (), "/app")

@@ -86,6 +86,7 @@ class _Process(msgspec.Struct, rename="pascal"):
     env: list[str] | None = None
     working_dir: str = ""
     user: str = ""
+    stop_signal: str = ""
 
 
 class _Image(msgspec.Struct):
@@ -307,4 +308,5 @@ def _read_config(name: str, data: bytes) -> ImageConfig:
         {variable: value for variable, _, value in pairs if variable},
         posixpath.join("/", process.working_dir),
         process.user,
+        process.stop_signal,
     )

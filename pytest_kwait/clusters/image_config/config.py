@@ -28,6 +28,7 @@ class ImageConfig:
         env: the environment variables.
         workdir: the working directory.
         user: `USER[:GROUP]`, names or IDs; empty for root.
+        stop_signal: the name or number of the signal that ends it; empty for `SIGTERM`.
     """
 
     entrypoint: tuple[str, ...] = ()
@@ -35,6 +36,7 @@ class ImageConfig:
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
     user: str = ""
+    stop_signal: str = ""
 
 
 def format_names(names: Iterable[str]) -> str:

@@ -213,6 +213,9 @@ class _Build:
         elif name == "USER":
             user = expand_word(text, stage.variables, self._escape)
             stage.config = replace(config, user=user)
+        elif name == "STOPSIGNAL":
+            stop_signal = expand_word(text, stage.variables, self._escape)
+            stage.config = replace(config, stop_signal=stop_signal)
         elif name == "ENTRYPOINT":
             cmd = config.cmd if stage.has_cmd else ()
             entrypoint = _read_command(text, stage.shell)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -27,6 +28,10 @@ _PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._/:*@-]*")
 _VARIABLE = re.compile(r"[^=\0]+")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
 _PYTHON = re.compile(r"python[0-9.]*")
+_SIGNAL = re.compile(
+    r"(?P<number>[0-9]{1,3})|(SIG)?(?P<name>RTMIN|RTMAX|[A-Z0-9]+)(?P<offset>[+-][0-9]{1,2})?"
+)
+_SIGNALS = 65
 _PATTERN_EXAMPLE = "use the name of an image with * for any part, for example shop/web:*"
 _OPTION_EXAMPLE = "use PATTERN=COMMAND, for example shop/web:*=python -m shop.web"
 
@@ -64,6 +69,7 @@ class ImageMapping:
         user: `USER[:GROUP]`, names or IDs; empty for the user of this process.
         writable: absolute paths of this machine that programs may write to.
         files: further files and folders by their absolute path in the container.
+        stop_signal: the name or number of the signal that ends it; empty for `SIGTERM`.
     """
 
     pattern: str
@@ -74,6 +80,7 @@ class ImageMapping:
     user: str = ""
     writable: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    stop_signal: str = ""
 
     @cached_property
     def _matcher(self) -> tuple[Regex, Regex | None]:
@@ -108,6 +115,7 @@ class ImageMapping:
             "user": self.user,
             "writable": list(self.writable),
             "files": dict(self.files),
+            "stop_signal": self.stop_signal,
         }
 
 
@@ -156,6 +164,7 @@ def make_image_mapping(
     user: object = "",
     writable: object = (),
     files: object = None,
+    stop_signal: object = "",
     source: str | None = None,
     folder: Path | str | None = None,
 ) -> ImageMapping:
@@ -173,6 +182,7 @@ def make_image_mapping(
         user: `USER[:GROUP]`, or a number; empty for the user of this process.
         writable: files and folders of this machine that the program may change.
         files: further files and folders of this machine by their path in the container.
+        stop_signal: the signal that ends it, by name or number; empty for `SIGTERM`.
         source: where the values come from, for messages.
         folder: the start of relative paths; None for the current directory.
 
@@ -214,7 +224,25 @@ def make_image_mapping(
         user,
         tuple(map(resolve, _read_words(f"{what}: writable", writable, source))),
         targets,
+        _read_stop_signal(what, stop_signal, source),
     )
+
+
+def _read_stop_signal(what: str, value: object, source: str | None) -> str:
+    """Return the name of a signal with `SIG`, or its number.
+
+    Source: moby/sys signal/signal.go, `ParseSignal`.
+    """
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    match = _SIGNAL.fullmatch(text.upper()) if isinstance(text, str) else None
+    if text == "":
+        return ""
+    if match is not None and match["number"] is not None and 0 < int(match["number"]) < _SIGNALS:
+        return match["number"]
+    if match is not None and f"SIG{match['name']}" in signal.Signals.__members__:
+        return f"SIG{match['name']}{match['offset'] or ''}"
+    valid = "use the name or number of a signal, for example SIGQUIT or SIGRTMIN+3"
+    raise InvalidArgument(f"{what}: stop_signal", value, valid, source)
 
 
 def _find_python_folders(
@@ -340,7 +368,7 @@ def read_image_mapping(value: object) -> ImageMapping:
     what = f"image {value['pattern']}"
     if not isinstance(value["pattern"], str) or not _PATTERN.fullmatch(value["pattern"]):
         raise InvalidArgument("image", value["pattern"], _PATTERN_EXAMPLE)
-    for name in ("workdir", "user"):
+    for name in ("workdir", "user", "stop_signal"):
         if not isinstance(value[name], str):
             raise InvalidArgument(f"{what}: {name}", value[name], "use a text")
     return ImageMapping(
@@ -352,6 +380,7 @@ def read_image_mapping(value: object) -> ImageMapping:
         value["user"],
         _read_words(f"{what}: writable", value["writable"], None),
         _read_files(what, value["files"], None),
+        _read_stop_signal(what, value["stop_signal"], None),
     )
 
 

@@ -23,6 +23,7 @@ WEB = {
     "Env": ["PATH=/usr/bin", "A=b=c", "EMPTY="],
     "WorkingDir": "/app",
     "User": "1000:1000",
+    "StopSignal": "SIGQUIT",
     "ExposedPorts": {"8080/tcp": {}},
 }
 

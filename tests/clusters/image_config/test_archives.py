@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FOUND = ImageConfig(
     ("python", "-m"), ("shop.web",), {"PATH": "/usr/bin", "A": "b=c", "EMPTY": ""}, "/app",
-    "1000:1000",
+    "1000:1000", "SIGQUIT",
 )  # fmt: skip
 
 

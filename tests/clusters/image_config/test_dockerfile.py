@@ -80,6 +80,10 @@ def test_workdir_and_user_are_expanded(text: str, workdir: str, user: str) -> No
     assert (found.workdir, found.user) == (workdir, user)
 
 
+def test_the_signal_that_ends_it_is_expanded() -> None:
+    assert read("FROM a\nARG S=QUIT\nSTOPSIGNAL SIG$S\n").stop_signal == "SIGQUIT"
+
+
 _STAGES = """\
 # syntax=docker/dockerfile:1
 ARG PYTHON=3.13

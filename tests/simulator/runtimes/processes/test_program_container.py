@@ -313,6 +313,16 @@ def test_a_stopped_program_gets_its_signal_and_then_sigkill(
     assert runtime.sandboxes[0].stopped
 
 
+def test_a_stopped_program_gets_the_signal_of_its_image(
+    cluster: Cluster, runtime: FakeRuntime
+) -> None:
+    cluster.api.images.add(make_image_mapping("shop/db", "db", stop_signal="INT"))
+    _start(cluster, {"image": "shop/db"})
+    cluster.delete("pods", "p")
+    cluster.run(1)
+    assert runtime.last.signals == [signal.SIGINT]
+
+
 def test_a_removed_pod_ends_with_its_sandbox(cluster: Cluster, runtime: FakeRuntime) -> None:
     _start(cluster)
     cluster.delete("pods", "p", grace=0)
