@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.apimachinery.arguments import check_instance
 from pytest_kwait.clusters.faults import FaultClient, NotEmbeddedError
 from pytest_kwait.clusters.image_config.config import ImageConfigError
-from pytest_kwait.clusters.image_config.source import read_image_config
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.protocol.image_mapping import ImageMapping, make_image_mapping
 
@@ -209,6 +208,9 @@ def _read_config(
     Raises:
         InvalidArgument: a value is invalid, or the image cannot be read.
     """
+    # Most mappings name no image.
+    from pytest_kwait.clusters.image_config.source import read_image_config
+
     if not isinstance(image, str | os.PathLike) or not str(image):
         valid = "use the path of a Dockerfile, an OCI layout or a docker archive"
         raise InvalidArgument(f"{what}: image", image, valid, source)

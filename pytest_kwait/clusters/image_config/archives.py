@@ -97,6 +97,12 @@ class _Layout(msgspec.Struct, rename="camel"):
     image_layout_version: str
 
 
+_LAYOUT_DECODER = msgspec.json.Decoder(_Layout)
+_MANIFEST_DECODER = msgspec.json.Decoder(_Manifest)
+_SAVED_DECODER = msgspec.json.Decoder(list[_Saved])
+_IMAGE_DECODER = msgspec.json.Decoder(_Image)
+
+
 class Files(Protocol):
     """The files of a layout or archive."""
 
@@ -192,10 +198,10 @@ def read_archive(files: Files, target: str) -> ImageConfig:
 
 
 def _read_layout(files: Files, target: str) -> ImageConfig:
-    version = _decode(LAYOUT, files.read(LAYOUT), _Layout).image_layout_version
+    version = _decode(LAYOUT, files.read(LAYOUT), _LAYOUT_DECODER).image_layout_version
     if version != "1.0.0":
         raise ImageConfigError(f"{LAYOUT} has the version {version!r}: use a layout of 1.0.0")
-    index = _decode(INDEX, files.read(INDEX), _Manifest)
+    index = _decode(INDEX, files.read(INDEX), _MANIFEST_DECODER)
     images = [each for each in index.manifests or () if not each.is_attestation]
     names = [each.list_names() or [each.digest] for each in images]
     # A platform without names is no choice: that of this machine is taken.
@@ -208,7 +214,7 @@ def _read_layout(files: Files, target: str) -> ImageConfig:
         if not images:
             raise ImageConfigError("it has no image")
         descriptor = min(images, key=_order_platform)
-        manifest = _decode(descriptor.digest, _read_blob(files, descriptor), _Manifest)
+        manifest = _decode(descriptor.digest, _read_blob(files, descriptor), _MANIFEST_DECODER)
         if manifest.config is not None:
             if manifest.config.media_type not in _CONFIG_TYPES:
                 kind = manifest.config.media_type
@@ -249,7 +255,7 @@ def _find_named(names: Sequence[Sequence[str]], target: str) -> list[int]:
 
 
 def _read_saved(files: Files, target: str) -> ImageConfig:
-    images = _decode(MANIFEST, files.read(MANIFEST), list[_Saved])
+    images = _decode(MANIFEST, files.read(MANIFEST), _SAVED_DECODER)
     if not images:
         raise ImageConfigError("it has no image")
     number = 0
@@ -290,15 +296,15 @@ def _check_size(name: str, size: int) -> None:
         )
 
 
-def _decode(name: str, data: bytes, kind: type[T]) -> T:
+def _decode(name: str, data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ImageConfigError(f"{name} is invalid: {error}") from None
 
 
 def _read_config(name: str, data: bytes) -> ImageConfig:
-    process = _decode(name, data, _Image).config or _Process()
+    process = _decode(name, data, _IMAGE_DECODER).config or _Process()
     pairs: list[tuple[str, Any, str]] = [text.partition("=") for text in process.env or ()]
     # Source: containerd internal/cri/opts/spec_opts.go, `WithProcessArgs`.
     entrypoint = [] if process.entrypoint == [""] else process.entrypoint
