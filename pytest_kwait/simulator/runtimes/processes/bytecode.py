@@ -90,7 +90,7 @@ def _runs_python(program: str, argv: Sequence[str]) -> bool:
 def _lacks_bytecode(folder: str, _changed: int) -> bool:
     """Return whether hardly any package has bytecode; once for each change of the entries.
 
-    Where a Python of the machine has compiled more, the program finds that: with a folder of its
+    The program finds bytecode that the machine's Python has written: with a folder of its
     own it would compile all of it once more.
     """
     packages = [path.parent for path in Path(folder).glob("*/__init__.py")]
