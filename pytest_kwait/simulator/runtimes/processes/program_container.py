@@ -529,11 +529,12 @@ def make_launch_config(
         CreateContainerError: there is no command.
     """
     argv = find_program_arguments(mapping, config)
-    user, group = _find_user(mapping)
     context = config.security_context
-    if context.run_as_user is not None:
-        # As in images, the group of a given user is 0 unless the user's entry names another.
-        user, group = context.run_as_user, None
+    # As in images, the group of a given user is 0 unless the user's entry names another. The
+    # image's own user need not exist then.
+    user, group = context.run_as_user, None
+    if user is None:
+        user, group = _find_user(mapping)
     if context.run_as_group is not None:
         group = context.run_as_group
     whole = {**mapping.env, **config.envs}
@@ -583,6 +584,10 @@ def _make_launch_id(config: cri.ContainerConfig) -> str:
 def _find_user(mapping: ImageMapping) -> tuple[int | None, int | None]:
     """Return the user and group of a mapping; None for those of the container's root."""
     name, _, group_name = mapping.user.partition(":")
+    remedy = (
+        f': image "{mapping.pattern}" is mapped, and this machine has none of that name: give its '
+        "number by user= in the mapping"
+    )
     user: int | None = None
     group: int | None = None
     try:
@@ -591,14 +596,14 @@ def _find_user(mapping: ImageMapping) -> tuple[int | None, int | None]:
             user, group = entry.pw_uid, entry.pw_gid
     except KeyError:
         if not name.isdigit():
-            text = f"unable to find user {name}: no matching entries in passwd file"
+            text = f"unable to find user {name}: no matching entries in passwd file" + remedy
             raise ContainerConfigError(text) from None
         user = int(name)
     try:
         if group_name:
             group = int(group_name) if group_name.isdigit() else grp.getgrnam(group_name).gr_gid
     except KeyError:
-        text = f"unable to find group {group_name}: no matching entries in group file"
+        text = f"unable to find group {group_name}: no matching entries in group file" + remedy
         raise ContainerConfigError(text) from None
     return user, group
 

@@ -479,8 +479,16 @@ def test_an_unknown_user_of_a_mapping_is_an_error(cluster: Cluster, runtime: Fak
     cluster.api.images.add(make_image_mapping("shop/user", ["/srv/web"], user="nosuchuser"))
     _start(cluster, {"image": "shop/user"})
     assert _state(cluster)["waiting"]["message"] == (
-        "unable to find user nosuchuser: no matching entries in passwd file"
+        "unable to find user nosuchuser: no matching entries in passwd file: image "
+        '"shop/user" is mapped, and this machine has none of that name: give its number by user= '
+        "in the mapping"
     )
+
+
+def test_the_user_of_a_pod_needs_none_of_its_image(cluster: Cluster, runtime: FakeRuntime) -> None:
+    cluster.api.images.add(make_image_mapping("shop/user", ["/srv/web"], user="nosuch:nogroup"))
+    _start(cluster, {"image": "shop/user", "securityContext": {"runAsUser": 1000}})
+    assert (runtime.last.config.user, runtime.last.config.group) == (1000, None)
 
 
 def test_paths_of_the_program_stay_visible_below_private_folders(tmp_path: Path) -> None:
