@@ -299,6 +299,8 @@ def _list_instructions(lines: list[str], escape: str) -> Iterator[_Instruction]:
             if following is None:
                 break
             whole += following
+        if not whole.strip():
+            continue
         name, *arguments = whole.strip().split(None, 1)
         instruction = _Instruction(number, name.upper(), arguments[0] if arguments else "")
         _skip_heredocs(instruction, rest, escape)

@@ -130,6 +130,7 @@ def test_build_arguments_replace_defaults() -> None:
         'FROM a\r\nRUN x \\\r\n  && y\r\nCMD ["yes"]\r\n',
         '\ufeff# escape=`\nFROM a\nRUN dir c:\\\nCMD [ `\n"yes" `\n]',
         'FROM a\nRUN echo \\\\\nCMD ["yes"]',
+        'FROM a\n\\\n\nCMD ["yes"]\n\\',
         'FROM a\n  # comment\n\tcmd ["yes"]\nONBUILD CMD ["no"]\nHEALTHCHECK CMD no',
     ],
 )
