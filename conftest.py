@@ -110,7 +110,7 @@ def images_on_nodes(kwait_cluster: Cluster, kwait_images: Mapping[str, object]) 
 
     Returns whether the cluster has them: what built another one is not known here.
     """
-    from pytest_kwait.clusters.images import read_fixture
+    from pytest_kwait.clusters.images import read_image_mappings
     from tools.controlplane.cluster import FOLDER_VARIABLE
     from tools.controlplane.program_images import import_images
 
@@ -118,7 +118,7 @@ def images_on_nodes(kwait_cluster: Cluster, kwait_images: Mapping[str, object]) 
         return True
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder:
-        import_images(Path(folder), read_fixture(kwait_images))
+        import_images(Path(folder), read_image_mappings(kwait_images, "fixture kwait_images"))
     return bool(folder)
 
 

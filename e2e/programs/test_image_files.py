@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import venv
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,6 +82,66 @@ def test_links_of_a_folder_of_path_lead_where_they_do_on_the_machine(
 
 @pytest.mark.kwait_skip_unless_programs_isolated
 @pytest.mark.needs(MAPPINGS)
+def test_python_of_a_container_is_that_of_its_program(
+    kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    """A virtual environment of the program alone, which is not that of the tests."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    script = (
+        "import subprocess as s; s.run('python3 -c \"import sys; print(sys.prefix)\"', shell=1)"
+    )
+    with kwait_cluster.images.run("kwait.test/inner/venv", [python, "-c", script], workdir="/"):
+        container = {"name": "c", "image": "kwait.test/inner/venv"}
+        kwait.create(pod("p", container, restartPolicy="Never"))
+        kwait.wait_for_pod_success("p")
+    assert kwait.logs("p") == f"{tmp_path}/venv\n"
+
+
+_COUNT = """\
+import importlib.util, os, sys
+compiled = os.path.exists(importlib.util.find_spec("installed").cached)
+import installed
+sys.path.insert(0, "/code")
+import own
+print("compiled" if compiled else "to compile", installed.VALUE, own.VALUE)
+"""
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.needs(MAPPINGS)
+def test_bytecode_of_a_virtual_environment_is_kept_between_pods(
+    kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    """As uv leaves out bytecode; files of volumes are compiled for each container."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    (site,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
+    (site / "installed").mkdir()
+    (site / "installed" / "__init__.py").write_text("VALUE = 1\n")
+    command = [str(tmp_path / "venv" / "bin" / "python"), "-c", _COUNT]
+    said = []
+    with kwait_cluster.images.run("kwait.test/inner/bytecode", command, workdir="/"):
+        for number in (1, 2, 3):
+            name = f"code-{number}"
+            data = {"own.py": f"VALUE = {number}\n"}
+            kwait.create(
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+            )
+            container = {
+                "name": "c", "image": "kwait.test/inner/bytecode",
+                "volumeMounts": [{"name": "code", "mountPath": "/code"}],
+                "securityContext": {"readOnlyRootFilesystem": number == 3},
+            }  # fmt: skip
+            volumes = [{"name": "code", "configMap": {"name": name}}]
+            kwait.create(pod(f"p-{number}", container, restartPolicy="Never", volumes=volumes))
+            kwait.wait_for_pod_success(f"p-{number}")
+            said.append(kwait.logs(f"p-{number}").strip())
+    assert said == ["to compile 1 1", "compiled 1 2", "compiled 1 3"]
+    assert not list(site.rglob("*.pyc"))
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.needs(MAPPINGS)
 def test_a_dangling_link_is_in_the_message_with_its_remedy(
     kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -108,3 +169,19 @@ def test_a_dangling_link_is_in_the_message_with_its_remedy(
         kwait.wait_for_pod_success("with")
     assert kwait.logs("with") == "welcome\n"
     assert not [one for one in kwait.events("pod/with") if one["reason"] == "DanglingLink"]
+
+
+@pytest.mark.needs(MAPPINGS)
+def test_an_image_without_an_entrypoint_needs_a_command(
+    kwait: Kwait, kwait_cluster: Cluster
+) -> None:
+    """Its pods name their program, as with an image of tools; without one the wait ends early."""
+    image = "kwait.test/inner/tools"
+    with kwait_cluster.images.run(image, workdir="/"):
+        kwait.create(pod("without", {"name": "c", "image": image}, restartPolicy="Never"))
+        with pytest.raises(WaitFailed, match="no command specified"):
+            kwait.wait_for_pod_success("without")
+        own = {"name": "c", "image": image, "command": ["echo"], "args": ["from the pod"]}
+        kwait.create(pod("with", own, restartPolicy="Never"))
+        kwait.wait_for_pod_success("with")
+    assert kwait.logs("with") == "from the pod\n"

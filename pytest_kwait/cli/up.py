@@ -7,10 +7,12 @@ import os
 import shlex
 import signal
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument, parse_path
+from pytest_kwait.clusters.images import read_image_file
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.node_table import NodeTable, nodes_of, read_requested_nodes
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
@@ -29,11 +31,11 @@ from pytest_kwait.suite.config.options import EmbeddedSettings
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
     from types import FrameType
     from typing import NoReturn
 
     from pytest_kwait.clusters.node_table import RequestedNodes
+    from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
     from pytest_kwait.simulator.protocol.options import CommandFlag
     from pytest_kwait.suite.config.options import SettingDefinition
 
@@ -63,6 +65,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             _add_flag(target, option.name, option.default, flag)
         elif setting is not None:
             _add_setting(target, option.name, setting)
+    parser.add_argument(
+        "--images",
+        dest="image_files",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="YAML with all that the fixture kwait_images takes, by pattern; repeatable; --image "
+        "replaces its mapping of the same pattern",
+    )
     add_kubeconfig_argument(parser, "kubeconfig to write")
     parser.add_argument(
         "--detach", action="store_true", help="return once it is ready; the cluster keeps running"
@@ -166,11 +177,39 @@ def _read_options(arguments: argparse.Namespace) -> EmbeddedOptions:
         address=arguments.address or _DEFAULTS.address,
         token_auth_file=str(arguments.token_auth_file or ""),
         users=tuple(arguments.users),
-        images=tuple(parse_image_mapping(text, "--image") for text in arguments.images),
+        images=_read_images(arguments),
         egress=tuple(read_egress_list(arguments.egress, "--egress")),
         isolation=arguments.isolation,
         load_balancers=arguments.load_balancers,
     )
+
+
+def _read_images(arguments: argparse.Namespace) -> tuple[ImageMapping, ...]:
+    """Return the mappings of `--images`, and those of `--image` in place of theirs."""
+    found = {
+        mapping.pattern: mapping
+        for name in arguments.image_files
+        for mapping in read_image_file(name, "--images")
+    }
+    own = [parse_image_mapping(text, "--image") for text in arguments.images]
+    for mapping in own:
+        found.pop(mapping.pattern, None)
+    return tuple(_prefer_activated_python(mapping) for mapping in (*found.values(), *own))
+
+
+def _prefer_activated_python(mapping: ImageMapping) -> ImageMapping:
+    """Return a mapping with the activated virtual environment before the Python of `kwait`.
+
+    A tool of its own, as pipx and uv install it, has a Python without the user's packages.
+    """
+    activated = os.environ.get("VIRTUAL_ENV")
+    if not activated or not Path(activated, "bin", "python").exists():
+        return mapping
+    own, folders = str(Path(sys.executable).parent), mapping.env["PATH"].split(os.pathsep)
+    position = folders.index(own)
+    folders.insert(position, str(Path(activated, "bin")))
+    path = os.pathsep.join(dict.fromkeys(folders))
+    return replace(mapping, env={**mapping.env, "PATH": path})
 
 
 def _wait_for_end(process: SimulatorProcess) -> None:

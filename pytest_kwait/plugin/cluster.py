@@ -328,9 +328,10 @@ class RunCluster:
         settings = self._settings.image
         if not given and not settings:
             return
-        from pytest_kwait.clusters.images import read_fixture
+        from pytest_kwait.clusters.images import read_image_mappings
 
-        mappings = {mapping.pattern: mapping for mapping in (*read_fixture(given), *settings)}
+        own = read_image_mappings(given, "fixture kwait_images")
+        mappings = {mapping.pattern: mapping for mapping in (*own, *settings)}
         for pattern, mapping in mappings.items():
             if self._mapped.get((cluster.server, pattern)) != mapping:
                 cluster.images.add(mapping)

@@ -309,7 +309,7 @@ def list_program(mapping: ImageMapping, project: Project) -> dict[str, str]:
     files = [place for place in places if place.is_file()]
     searched = (*(file.parent for file in files), workdir, *(workdir / p for p in python_path))
     imports = _Imports(project, searched)
-    program = shutil.which(words[0], path=mapping.env.get("PATH"))
+    program = shutil.which(words[0], path=mapping.env.get("PATH")) if words else None
     if program is not None:
         script = Path(program)
         if script.stat().st_size <= _MAX_SCRIPT_BYTES:

@@ -113,6 +113,8 @@ def test_help_is_that_of_the_declared_options(
         "they share the machine's ports and files (default: auto) "
         "--load-balancers whether services of type LoadBalancer get an address of this machine, as "
         "in a cloud; in 127.0.0.0/8, so on Linux; without it they stay pending "
+        "--images FILE YAML with all that the fixture kwait_images takes, by pattern; repeatable; "
+        "--image replaces its mapping of the same pattern "
         "--kubeconfig FILE kubeconfig to write (default: /state/kwait/kubeconfig) "
         "--detach return once it is ready; the cluster keeps running"
     )
@@ -275,6 +277,38 @@ def test_images_are_mapped_from_the_start(file: Path) -> None:
         ("shop/web:*", ["python", "-m", "shop"]),
         ("db", ["./db"]),
     ]
+    main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_images_of_a_file_are_replaced_by_options(file: Path, tmp_path: Path) -> None:
+    images = tmp_path / "images.yaml"
+    images.write_text("web: {command: web, env: {A: 1}}\ndb: {}\n")
+    arguments = ["--images", str(images), "--image", "db=./db"]
+    assert main(["up", "--detach", "--kubeconfig", str(file), *arguments]) == 0
+    log = StateFile(file).log.read_text()
+    found = read_given(log)["images"]
+    assert [(each["pattern"], each["command"]) for each in found] == [
+        ("web", ["web"]),
+        ("db", ["./db"]),
+    ]
+    assert found[0]["env"]["A"] == "1"
+    main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_python_of_images_is_that_of_the_activated_environment(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / "bin" / "python").touch()
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
+    monkeypatch.setenv("PATH", "/usr/bin")
+    images = ["--image", "web=python -m shop", "--image", "own=/opt/bin/python3 -m shop"]
+    assert main(["up", "--detach", "--kubeconfig", str(file), *images]) == 0
+    found = read_given(StateFile(file).log.read_text())["images"]
+    paths = f"{tmp_path}/venv/bin:{Path(sys.executable).parent}:/usr/bin"
+    assert [each["env"]["PATH"] for each in found] == [paths, f"/opt/bin:{paths}"]
     main(["down", "--kubeconfig", str(file)])
 
 

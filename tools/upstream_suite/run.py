@@ -7,7 +7,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
-from pytest_kwait.clusters.images import read_fixture
+from pytest_kwait.clusters.images import read_image_mappings
 from pytest_kwait.clusters.provider import EmbeddedProvider
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from tools.controlplane.errors import BrokenError
@@ -61,7 +61,7 @@ def run_tests(
     report.unlink(missing_ok=True)
     cluster = EmbeddedProvider(EmbeddedOptions(nodes=_NODES)).start()
     try:
-        for mapping in read_fixture(make_mappings(programs)):
+        for mapping in read_image_mappings(make_mappings(programs), "make_mappings"):
             cluster.images.add(mapping)
         for image, why in UNPULLABLE.items():
             cluster.faults.fail_pulls(why, image=image, namespace="")

@@ -121,7 +121,7 @@ def make_container_config(
         stdin=bool(container.get("stdin")),
         stdin_once=bool(container.get("stdinOnce")),
         tty=bool(container.get("tty")),
-        stop_signal=find_stop_signal(container),
+        stop_signal=find_stop_signal(container, image),
         target_id=target_id,
         ports=list_ports(container),
         termination_message_path=container.get("terminationMessagePath") or "",
@@ -200,9 +200,11 @@ def find_run_as_root_error(pod: Obj, container: Obj, image: Image) -> str:
     return ""
 
 
-def find_stop_signal(container: Obj) -> int:
-    """Return the number of the signal that ends a container."""
-    name = (container.get("lifecycle") or {}).get("stopSignal") or "SIGTERM"
+def find_stop_signal(container: Obj, image: Image) -> int:
+    """Return the number of the signal that ends a container: its own, or that of its image."""
+    name = (container.get("lifecycle") or {}).get("stopSignal") or image.stop_signal or "SIGTERM"
+    if name.isdigit():
+        return int(name)
     base, plus, offset = name.partition("+")
     base, minus, below = (base, "", "") if plus else name.partition("-")
     number = int(getattr(signal, base, signal.SIGTERM))

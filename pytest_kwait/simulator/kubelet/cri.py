@@ -116,6 +116,7 @@ class Image(msgspec.Struct, frozen=True):
         username: the user that it runs as if it is not a number.
         env: its variables that manifests may refer to.
         files: files and folders of the machine by their path, for volumes that have the image.
+        stop_signal: the name or number of the signal that ends it; empty for `SIGTERM`.
     """
 
     spec: ImageSpec
@@ -124,6 +125,7 @@ class Image(msgspec.Struct, frozen=True):
     username: str = ""
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     files: Mapping[str, str] = msgspec.field(default_factory=dict)
+    stop_signal: str = ""
 
     @property
     def id(self) -> str:

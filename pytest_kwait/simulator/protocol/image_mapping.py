@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -26,6 +27,11 @@ _DOMAIN, _LIBRARY = "docker.io/", "library/"
 _PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._/:*@-]*")
 _VARIABLE = re.compile(r"[^=\0]+")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
+_PYTHON = re.compile(r"python[0-9.]*")
+_SIGNAL = re.compile(
+    r"(?P<number>[0-9]{1,3})|(SIG)?(?P<name>RTMIN|RTMAX|[A-Z0-9]+)(?P<offset>[+-][0-9]{1,2})?"
+)
+_SIGNALS = 65
 _PATTERN_EXAMPLE = "use the name of an image with * for any part, for example shop/web:*"
 _OPTION_EXAMPLE = "use PATTERN=COMMAND, for example shop/web:*=python -m shop.web"
 
@@ -56,23 +62,25 @@ class ImageMapping:
 
     Args:
         pattern: the names of the images.
-        command: the entrypoint, which a container's `command` replaces.
+        command: the entrypoint, which a container's `command` replaces; empty for an image without.
         args: its default arguments, which a container's `args` replace.
         env: the environment variables, with `PATH`.
         workdir: an absolute path.
         user: `USER[:GROUP]`, names or IDs; empty for the user of this process.
         writable: absolute paths of this machine that programs may write to.
         files: further files and folders by their absolute path in the container.
+        stop_signal: the name or number of the signal that ends it; empty for `SIGTERM`.
     """
 
     pattern: str
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
     user: str = ""
     writable: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    stop_signal: str = ""
 
     @cached_property
     def _matcher(self) -> tuple[Regex, Regex | None]:
@@ -107,6 +115,7 @@ class ImageMapping:
             "user": self.user,
             "writable": list(self.writable),
             "files": dict(self.files),
+            "stop_signal": self.stop_signal,
         }
 
 
@@ -146,7 +155,7 @@ def _list_names(image: ImageName) -> list[str]:
 
 def make_image_mapping(
     pattern: object,
-    command: object,
+    command: object = (),
     *,
     args: object = (),
     env: object = None,
@@ -155,6 +164,7 @@ def make_image_mapping(
     user: object = "",
     writable: object = (),
     files: object = None,
+    stop_signal: object = "",
     source: str | None = None,
     folder: Path | str | None = None,
 ) -> ImageMapping:
@@ -162,14 +172,17 @@ def make_image_mapping(
 
     Args:
         pattern: the names of the images, for example `shop/web:*`.
-        command: the entrypoint, as a list or as one text that is split as a shell does.
+        command: the entrypoint, as a list or as one text that is split as a shell does; an empty
+            list for an image without one.
         args: its default arguments.
         env: environment variables; nothing of this process is inherited but `PATH`.
         workdir: the working directory; None for `folder`.
-        path: folders in front of `PATH`; the folder of this Python follows them.
+        path: folders in front of `PATH`; the folders of the command's Python and of this one
+            follow them.
         user: `USER[:GROUP]`, or a number; empty for the user of this process.
         writable: files and folders of this machine that the program may change.
         files: further files and folders of this machine by their path in the container.
+        stop_signal: the signal that ends it, by name or number; empty for `SIGTERM`.
         source: where the values come from, for messages.
         folder: the start of relative paths; None for the current directory.
 
@@ -191,24 +204,69 @@ def make_image_mapping(
     variables = _read_env(what, env, source)
     folders = map(resolve, _read_words(f"{what}: path", path, source))
     search_path = variables.get("PATH", os.environ.get("PATH", os.defpath))
-    variables["PATH"] = os.pathsep.join([*folders, str(Path(sys.executable).parent), search_path])
+    if workdir is not None and not _is_path(workdir):
+        raise InvalidArgument(f"{what}: workdir", workdir, "use the path of a folder", source)
+    here = resolve(workdir or base)
+    targets = {target: resolve(path) for target, path in _read_files(what, files, source).items()}
+    pythons = [*_find_python_folders(words, here, targets), str(Path(sys.executable).parent)]
+    variables["PATH"] = os.pathsep.join([*folders, *dict.fromkeys(pythons), search_path])
     if isinstance(user, int) and not isinstance(user, bool) and user >= 0:
         user = str(user)
     if not isinstance(user, str) or (user and not _USER.fullmatch(user)):
         valid = "use USER or USER:GROUP, each a name or a number, for example 1000 or web:web"
         raise InvalidArgument(f"{what}: user", user, valid, source)
-    if workdir is not None and not _is_path(workdir):
-        raise InvalidArgument(f"{what}: workdir", workdir, "use the path of a folder", source)
     return ImageMapping(
         pattern,
         words,
         _read_words(f"{what}: args", args, source),
         variables,
-        resolve(workdir or base),
+        here,
         user,
         tuple(map(resolve, _read_words(f"{what}: writable", writable, source))),
-        {target: resolve(path) for target, path in _read_files(what, files, source).items()},
+        targets,
+        _read_stop_signal(what, stop_signal, source),
     )
+
+
+def _read_stop_signal(what: str, value: object, source: str | None) -> str:
+    """Return the name of a signal with `SIG`, or its number.
+
+    Source: moby/sys signal/signal.go, `ParseSignal`.
+    """
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    match = _SIGNAL.fullmatch(text.upper()) if isinstance(text, str) else None
+    if text == "":
+        return ""
+    if match is not None and match["number"] is not None and 0 < int(match["number"]) < _SIGNALS:
+        return match["number"]
+    if match is not None and f"SIG{match['name']}" in signal.Signals.__members__:
+        return f"SIG{match['name']}{match['offset'] or ''}"
+    valid = "use the name or number of a signal, for example SIGQUIT or SIGRTMIN+3"
+    raise InvalidArgument(f"{what}: stop_signal", value, valid, source)
+
+
+def _find_python_folders(
+    words: Sequence[str], workdir: str, files: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the folder of the Python that a program names or that it is installed for.
+
+    `python` and `python3` in a container are then the program's own, in a shell too.
+
+    Args:
+        words: the program and its arguments.
+        workdir: the start of a relative path.
+        files: files and folders of this machine by their path in the container.
+    """
+    if not words or "/" not in words[0]:
+        return
+    folder, name = os.path.split(os.path.normpath(os.path.join(workdir, words[0])))  # noqa: PTH118
+    installation = os.path.dirname(folder)  # noqa: PTH120
+    for target, source in files.items():
+        if f"{installation}/".startswith(f"{target}/"):
+            installation = source + installation.removeprefix(target)
+            break
+    if _PYTHON.fullmatch(name) or Path(installation, "pyvenv.cfg").is_file():
+        yield folder
 
 
 def _is_path(value: object) -> bool:
@@ -224,8 +282,11 @@ def _read_command(what: str, command: object, source: str | None) -> tuple[str, 
             raise InvalidArgument(f"{what}: command", command, why, source) from None
     else:
         words = _read_words(f"{what}: command", command, source)
-    if not words or not words[0]:
-        valid = 'use a program and its arguments, for example ["python", "-m", "shop.web"]'
+    if words[:1] == ("",) or (not words and isinstance(command, str)):
+        valid = (
+            'use a program and its arguments, for example ["python", "-m", "shop.web"], or [] for '
+            "an image without an entrypoint"
+        )
         raise InvalidArgument(f"{what}: command", command, valid, source)
     return words
 
@@ -307,7 +368,7 @@ def read_image_mapping(value: object) -> ImageMapping:
     what = f"image {value['pattern']}"
     if not isinstance(value["pattern"], str) or not _PATTERN.fullmatch(value["pattern"]):
         raise InvalidArgument("image", value["pattern"], _PATTERN_EXAMPLE)
-    for name in ("workdir", "user"):
+    for name in ("workdir", "user", "stop_signal"):
         if not isinstance(value[name], str):
             raise InvalidArgument(f"{what}: {name}", value[name], "use a text")
     return ImageMapping(
@@ -319,6 +380,7 @@ def read_image_mapping(value: object) -> ImageMapping:
         value["user"],
         _read_words(f"{what}: writable", value["writable"], None),
         _read_files(what, value["files"], None),
+        _read_stop_signal(what, value["stop_signal"], None),
     )
 
 

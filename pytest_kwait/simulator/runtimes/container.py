@@ -38,6 +38,17 @@ _MAX_LOGGED_MESSAGE = 2048
 _MAX_MESSAGE_LINES = 80
 
 
+def format_spec_error(why: str) -> str:
+    """Return containerd's error of a container whose configuration it cannot make.
+
+    Source: containerd internal/cri/server/container_create.go, `createContainer`.
+    """
+    return (
+        f'failed to generate container "{secrets.token_hex(32)}" spec: '
+        f"failed to generate spec: {why}"
+    )
+
+
 def format_start_error(why: str) -> str:
     """Return containerd's error of a container that runc cannot start."""
     return (

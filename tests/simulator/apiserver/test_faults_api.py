@@ -313,7 +313,7 @@ def test_an_invalid_mapping_is_refused(served: Served, holder: str) -> None:
     assert (answer.status, answer.json()["message"]) == (
         400,
         "image={'a': 1} is not valid: use an object with pattern, command, args, env, workdir, "
-        "user, writable, files",
+        "user, writable, files, stop_signal",
     )
 
 

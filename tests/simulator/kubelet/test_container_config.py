@@ -6,25 +6,32 @@ import signal
 
 import pytest
 
+from pytest_kwait.simulator.image_reference import parse_image
 from pytest_kwait.simulator.kubelet.container_config import (
     find_stop_signal,
     list_ports,
     make_security_context,
 )
-from pytest_kwait.simulator.kubelet.cri import LinuxContainerSecurityContext
+from pytest_kwait.simulator.kubelet.cri import Image, ImageSpec, LinuxContainerSecurityContext
 
 
 @pytest.mark.parametrize(
-    ("name", "number"),
+    ("name", "of_image", "number"),
     [
-        (None, 15),
-        ("SIGUSR1", 10),
-        ("SIGRTMIN+2", signal.SIGRTMIN + 2),
-        ("SIGRTMAX-1", signal.SIGRTMAX - 1),
+        (None, "", 15),
+        (None, "SIGQUIT", 3),
+        (None, "37", 37),
+        ("SIGUSR1", "SIGQUIT", 10),
+        ("SIGRTMIN+2", "", signal.SIGRTMIN + 2),
+        ("SIGRTMAX-1", "", signal.SIGRTMAX - 1),
     ],
 )
-def test_the_stop_signal_is_the_containers(name: str | None, number: int) -> None:
-    assert find_stop_signal({"lifecycle": {"stopSignal": name}} if name else {}) == number
+def test_the_stop_signal_is_that_of_the_container_or_its_image(
+    name: str | None, of_image: str, number: int
+) -> None:
+    image = Image(ImageSpec(parse_image("a"), "a"), stop_signal=of_image)
+    container = {"lifecycle": {"stopSignal": name}} if name else {}
+    assert find_stop_signal(container, image) == number
 
 
 def test_ports_of_probes_count_as_declared() -> None:

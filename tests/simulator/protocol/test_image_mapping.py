@@ -131,6 +131,54 @@ def test_a_mapping_is_completed_from_this_process(
     assert own == os.pathsep.join([python, "/own"])
 
 
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [
+        ({"command": "/opt/py/bin/python3.12 -m shop"}, "/opt/py/bin"),
+        ({"command": "./py/bin/python", "workdir": "/srv"}, "/srv/py/bin"),
+        ({"command": "/opt/py/bin/gunicorn shop"}, None),
+        ({"command": ".venv/bin/gunicorn shop"}, "WORK/.venv/bin"),
+        ({"command": "/app/bin/gunicorn", "files": {"/app": ".venv"}}, "/app/bin"),
+        ({"command": "/bin/sh -c python"}, None),
+        ({"command": "python"}, None),
+        ({}, None),
+        ({"command": "/opt/py/bin/python", "path": ["/own"]}, "/own:/opt/py/bin"),
+    ],
+)
+def test_python_is_that_of_the_program(
+    given: dict[str, Any], first: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "pyvenv.cfg").touch()
+    found = make_image_mapping("a", **given).env["PATH"]
+    before = f"{first}:".replace("WORK", str(tmp_path)) if first else ""
+    assert found == f"{before}{Path(sys.executable).parent}:/usr/bin"
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("", ""),
+        ("SIGTERM", "SIGTERM"),
+        ("quit", "SIGQUIT"),
+        ("SIGRTMIN+3", "SIGRTMIN+3"),
+        ("RTMAX-1", "SIGRTMAX-1"),
+        (9, "9"),
+        ("10", "10"),
+    ],
+)
+def test_a_stop_signal_has_a_name_or_number(given: object, found: str) -> None:
+    assert make_image_mapping("a", "x", stop_signal=given).stop_signal == found
+
+
+def test_an_image_may_have_no_entrypoint() -> None:
+    made = make_image_mapping("a", args=["-v"])
+    assert (made.command, made.args) == ((), ("-v",))
+    assert read_image_mapping(made.to_json()) == made
+
+
 def test_an_option_is_a_pattern_and_a_command_of_a_shell(tmp_path: Path) -> None:
     made = parse_image_mapping("shop/web:*=python -m 'shop web' a=b", folder=tmp_path)
     assert (made.pattern, made.command) == ("shop/web:*", ("python", "-m", "shop web", "a=b"))
@@ -139,7 +187,14 @@ def test_an_option_is_a_pattern_and_a_command_of_a_shell(tmp_path: Path) -> None
 
 def test_a_mapping_survives_its_way_to_the_server() -> None:
     made = make_image_mapping(
-        "a", ["x"], args=["y"], env={"E": "1"}, user="u:g", writable=["/w"], files={"/app": "/src"}
+        "a",
+        ["x"],
+        args=["y"],
+        env={"E": "1"},
+        user="u:g",
+        writable=["/w"],
+        files={"/app": "/src"},
+        stop_signal="rtmin+3",
     )
     assert read_image_mapping(made.to_json()) == made
 
@@ -179,9 +234,9 @@ def test_an_invalid_option_names_its_value_and_source(text: str, message: str) -
     ("given", "message"),
     [
         (
-            {"command": []},
-            "image a: command=[] is not valid: use a program and its arguments, for example "
-            '["python", "-m", "shop.web"]',
+            {"command": [""]},
+            "image a: command=[''] is not valid: use a program and its arguments, for example "
+            '["python", "-m", "shop.web"], or [] for an image without an entrypoint',
         ),
         ({"command": [1]}, "image a: command=1 is not valid: use texts without NUL bytes"),
         ({"command": None}, "image a: command=None is not valid: use a list of texts"),
@@ -198,6 +253,14 @@ def test_an_invalid_option_names_its_value_and_source(text: str, message: str) -
         (
             {"workdir": "~absent-user/x"},
             "image a='~absent-user/x' is not valid: there is no such user",
+        ),
+        *(
+            (
+                {"stop_signal": value},
+                f"image a: stop_signal={value!r} is not valid: use the name or number of a "
+                "signal, for example SIGQUIT or SIGRTMIN+3",
+            )
+            for value in ("SIGNONE", 0, "65", True, None)
         ),
         ({"workdir": 3}, "image a: workdir=3 is not valid: use the path of a folder"),
         (
@@ -218,7 +281,8 @@ def test_an_invalid_argument_names_its_value(given: dict[str, Any], message: str
     [
         (
             {"extra": 1},
-            "use an object with pattern, command, args, env, workdir, user, writable, files",
+            "use an object with pattern, command, args, env, workdir, user, writable, files, "
+            "stop_signal",
         ),
         ({"files": {"app": "/src"}}, "image a: files='app' is not valid"),
         ({"pattern": "a b"}, "use the name of an image"),

@@ -16,6 +16,7 @@ import pwd
 import shutil
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_network
 from pathlib import Path
@@ -39,8 +40,11 @@ from pytest_kwait.simulator.runtimes.container import (
     TERMINATION_LOG,
     RuntimeContainer,
     format_exec_error,
+    format_spec_error,
     format_start_error,
 )
+from pytest_kwait.simulator.runtimes.processes import bytecode
+from pytest_kwait.simulator.runtimes.processes.bytecode import BytecodeCache, find_environment
 from pytest_kwait.simulator.runtimes.processes.links import ImageFolders, find_dangling_links
 from pytest_kwait.simulator.runtimes.processes.plain_checks import (
     describe_remedy,
@@ -71,6 +75,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet import cri
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
+    from pytest_kwait.simulator.runtimes.processes.bytecode import ContainerBytecode
     from pytest_kwait.simulator.runtimes.processes.runtime import (
         Exit,
         InputStream,
@@ -110,6 +115,7 @@ class ClusterPrograms:
         self._network: PodNetwork | None = None
         self._closing: asyncio.Future[None] | None = None
         self._detected: Isolation | None = None
+        self._bytecode: BytecodeCache | None = None
         self.pods: WeakSet[PodPrograms] = WeakSet()
         cluster.services.on_close(self.close)
 
@@ -154,6 +160,13 @@ class ClusterPrograms:
             )
             get_pod_networks(self._cluster).start(self._network)
         return self._runtime
+
+    @property
+    def bytecode(self) -> BytecodeCache:
+        """The bytecode that containers have written."""
+        if self._bytecode is None:
+            self._bytecode = BytecodeCache(self.folder / "bytecode")
+        return self._bytecode
 
     def _list_balanced_networks(self) -> tuple[str, ...]:
         """Return the network of the load balancers' addresses, if there are any."""
@@ -388,6 +401,23 @@ class PodPrograms(PodSandbox):
                     raise CreateContainerError(notice.message, notice)
                 yield _PORT_SECONDS
 
+    def open_bytecode(self, launch_config: ContainerConfig) -> ContainerBytecode | None:
+        """Return the folder for the bytecode of a container; None if it needs none.
+
+        Plain processes write bytecode beside the machine's own files.
+        """
+        programs = self._programs
+        if programs.is_closed or programs.runtime.is_plain:
+            return None
+        config = launch_config
+        environment = find_environment(config.argv, config.env, config.workdir)
+        if not environment:
+            return None
+        try:
+            return programs.bytecode.open(environment, [mount.target for mount in config.mounts])
+        except OSError:  # without it imports are compiled
+            return None
+
     def record_missing_isolation(self, container: ProgramContainer) -> None:
         """Record what a container that has failed has lacked without namespaces."""
         programs, host = self._programs, self.host
@@ -474,11 +504,17 @@ class PodPrograms(PodSandbox):
 def find_program_arguments(mapping: ImageMapping, config: cri.ContainerConfig) -> list[str]:
     """Return the program of a container and its arguments.
 
+    Raises:
+        CreateContainerError: neither the image nor the container has any.
+
     Source: containerd internal/cri/opts/spec_opts.go, `WithProcessArgs`.
     """
     if config.command:
         return [*config.command, *config.args]
-    return [*mapping.command, *(config.args or mapping.args)]
+    argv = [*mapping.command, *(config.args or mapping.args)]
+    if not argv:
+        raise CreateContainerError(format_spec_error("no command specified"))
+    return argv
 
 
 def make_launch_config(
@@ -495,13 +531,15 @@ def make_launch_config(
 
     Raises:
         ContainerConfigError: the mapping's user does not exist.
+        CreateContainerError: there is no command.
     """
     argv = find_program_arguments(mapping, config)
-    user, group = _find_user(mapping)
     context = config.security_context
-    if context.run_as_user is not None:
-        # As in images, the group of a given user is 0 unless the user's entry names another.
-        user, group = context.run_as_user, None
+    # As in images, the group of a given user is 0 unless the user's entry names another. The
+    # image's own user need not exist then.
+    user, group = context.run_as_user, None
+    if user is None:
+        user, group = _find_user(mapping)
     if context.run_as_group is not None:
         group = context.run_as_group
     whole = {**mapping.env, **config.envs}
@@ -551,6 +589,10 @@ def _make_launch_id(config: cri.ContainerConfig) -> str:
 def _find_user(mapping: ImageMapping) -> tuple[int | None, int | None]:
     """Return the user and group of a mapping; None for those of the container's root."""
     name, _, group_name = mapping.user.partition(":")
+    remedy = (
+        f': image "{mapping.pattern}" is mapped, and this machine has none of that name: give its '
+        "number by user= in the mapping"
+    )
     user: int | None = None
     group: int | None = None
     try:
@@ -559,14 +601,14 @@ def _find_user(mapping: ImageMapping) -> tuple[int | None, int | None]:
             user, group = entry.pw_uid, entry.pw_gid
     except KeyError:
         if not name.isdigit():
-            text = f"unable to find user {name}: no matching entries in passwd file"
+            text = f"unable to find user {name}: no matching entries in passwd file" + remedy
             raise ContainerConfigError(text) from None
         user = int(name)
     try:
         if group_name:
             group = int(group_name) if group_name.isdigit() else grp.getgrnam(group_name).gr_gid
     except KeyError:
-        text = f"unable to find group {group_name}: no matching entries in group file"
+        text = f"unable to find group {group_name}: no matching entries in group file" + remedy
         raise ContainerConfigError(text) from None
     return user, group
 
@@ -586,9 +628,9 @@ def find_visible_paths(mapping: ImageMapping) -> tuple[str, ...]:
         for entry in mapping.env.get("PATH", "").split(os.pathsep)
     ]
     folders += mapping.env.get("PYTHONPATH", "").split(os.pathsep)
-    program = shutil.which(mapping.command[0], path=mapping.env.get("PATH"))
+    programs = [shutil.which(word, path=mapping.env.get("PATH")) for word in mapping.command[:1]]
     words = [word for word in (*mapping.command, *mapping.args) if word.startswith("/")]
-    for word in [*words, *([program] if program else [])]:
+    for word in [*words, *filter(None, programs)]:
         for path in (Path(word), Path(os.path.realpath(word))):
             folders.append(_find_installation(path))
     for folder in mapping.env.get("PATH", "").split(os.pathsep):
@@ -718,10 +760,16 @@ class ProgramContainer(RuntimeContainer):
         self._written_message = b""
         self._paused = False
         self._update: asyncio.Future[None] | None = None
+        self._bytecode: ContainerBytecode | None = None
 
     def start(self) -> cri.Call[str]:
         """Start the program; return why it failed, or ""."""
         self._is_starting = True
+        self._bytecode = self._pod.open_bytecode(self.launch_config)
+        if self._bytecode is not None:
+            config, mount = self.launch_config, Mount(bytecode.TARGET, str(self._bytecode.folder))
+            env = {**config.env, bytecode.VARIABLE: bytecode.TARGET}
+            self.launch_config = replace(config, env=env, mounts=(*config.mounts, mount))
         self._process = self._pod.create(self)
         while self._is_starting:
             yield None
@@ -805,6 +853,8 @@ class ProgramContainer(RuntimeContainer):
 
     def close(self) -> None:
         """Tell the waiting callers of the end."""
+        if self._bytecode is not None:
+            self._bytecode.close()
         self.exit_event.set()
 
     def read_written_message(self) -> bytes:

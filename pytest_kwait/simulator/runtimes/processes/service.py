@@ -47,7 +47,8 @@ class ProcessRuntime(RuntimeServer[PodPrograms, ProgramContainer]):
         is_name = bool(name) and not name.isdigit()
         return MappedImage(
             spec, pinned=True, uid=None if is_name else int(name or 0),
-            username=name if is_name else "", files=mapping.files, mapping=mapping,
+            username=name if is_name else "", files=mapping.files, stop_signal=mapping.stop_signal,
+            mapping=mapping,
         )  # fmt: skip
 
     def pull_image(self, spec: ImageSpec) -> Call[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 from contextlib import contextmanager
@@ -102,6 +103,31 @@ def test_command_replaces_entrypoint_and_args_replace_cmd(container: Obj, argv: 
         mounts=NoMounts(), node_memory=0, target_id=None, script=EMPTY,
     )  # fmt: skip
     assert find_program_arguments(mapping, config) == argv
+
+
+@pytest.mark.parametrize("args", [(), ("image",)])
+def test_a_container_without_a_command_is_not_created(
+    cluster: Cluster, runtime: FakeRuntime, args: tuple[str, ...]
+) -> None:
+    cluster.api.images.add(make_image_mapping("shop/tools", args=args))
+    own = {"image": "shop/tools"}
+    _start(cluster, own)
+    if args:
+        assert runtime.last.config.argv == args
+        return
+    waiting = _state(cluster)["waiting"]
+    message = re.sub('"[0-9a-f]{64}"', '"ID"', waiting["message"])
+    text = 'failed to generate container "ID" spec: failed to generate spec: no command specified'
+    assert (waiting["reason"], message) == ("CreateContainerError", text)
+    assert f"Error: {waiting['message']}" in _list_messages(cluster, "Failed")
+
+
+def test_a_command_of_its_own_runs_in_an_image_without_one(
+    cluster: Cluster, runtime: FakeRuntime
+) -> None:
+    cluster.api.images.add(make_image_mapping("shop/tools"))
+    _start(cluster, {"image": "shop/tools", "command": ["migrate"], "args": ["--all"]})
+    assert runtime.last.config.argv == ("migrate", "--all")
 
 
 def test_the_manifest_overrides_the_mapping(cluster: Cluster, runtime: FakeRuntime) -> None:
@@ -287,6 +313,16 @@ def test_a_stopped_program_gets_its_signal_and_then_sigkill(
     assert runtime.sandboxes[0].stopped
 
 
+def test_a_stopped_program_gets_the_signal_of_its_image(
+    cluster: Cluster, runtime: FakeRuntime
+) -> None:
+    cluster.api.images.add(make_image_mapping("shop/db", "db", stop_signal="INT"))
+    _start(cluster, {"image": "shop/db"})
+    cluster.delete("pods", "p")
+    cluster.run(1)
+    assert runtime.last.signals == [signal.SIGINT]
+
+
 def test_a_removed_pod_ends_with_its_sandbox(cluster: Cluster, runtime: FakeRuntime) -> None:
     _start(cluster)
     cluster.delete("pods", "p", grace=0)
@@ -443,8 +479,16 @@ def test_an_unknown_user_of_a_mapping_is_an_error(cluster: Cluster, runtime: Fak
     cluster.api.images.add(make_image_mapping("shop/user", ["/srv/web"], user="nosuchuser"))
     _start(cluster, {"image": "shop/user"})
     assert _state(cluster)["waiting"]["message"] == (
-        "unable to find user nosuchuser: no matching entries in passwd file"
+        "unable to find user nosuchuser: no matching entries in passwd file: image "
+        '"shop/user" is mapped, and this machine has none of that name: give its number by user= '
+        "in the mapping"
     )
+
+
+def test_the_user_of_a_pod_needs_none_of_its_image(cluster: Cluster, runtime: FakeRuntime) -> None:
+    cluster.api.images.add(make_image_mapping("shop/user", ["/srv/web"], user="nosuch:nogroup"))
+    _start(cluster, {"image": "shop/user", "securityContext": {"runAsUser": 1000}})
+    assert (runtime.last.config.user, runtime.last.config.group) == (1000, None)
 
 
 def test_paths_of_the_program_stay_visible_below_private_folders(tmp_path: Path) -> None:
