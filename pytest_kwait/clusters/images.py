@@ -105,7 +105,7 @@ class Images:
                 layout as folder or tar, or a docker archive. The arguments below replace its
                 values, and `env` its variables one by one.
             target: the stage of a Dockerfile, or the name of one of several images.
-            build_args: values of the `ARG`s of a Dockerfile.
+            build_args: values by the names of `ARG` in a Dockerfile.
             args: default arguments.
             env: environment variables; nothing else of this process is inherited but `PATH`.
             workdir: the working directory; None for the image's, or else the current one.
