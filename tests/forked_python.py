@@ -6,6 +6,8 @@ A new process needs a second of processor time to load them, more than most runs
 from __future__ import annotations
 
 import atexit
+import contextlib
+import ctypes
 import fcntl
 import functools
 import importlib.util
@@ -13,6 +15,7 @@ import multiprocessing
 import os
 import runpy
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,6 +39,12 @@ _PRELOADED = "tests.forked_python_preload"
 GC_THRESHOLDS = (10_000, 20, 50)
 """Of the garbage collector, in processes whose objects live for a run."""
 
+_ENVIRONMENT_SIZE = 65_536
+"""Bytes that the environment of a process may have, about."""
+
+_ENVIRONMENT_BOUNDS = slice(47, 49)
+"""The fields `env_start` and `env_end` of proc(5), counted from the process's state."""
+
 _UNUSED = 200
 """Descriptors from this number on are unused."""
 
@@ -51,6 +60,7 @@ class ForkedPython:
         pass_fds: descriptors that it has under the same numbers.
         close_fds: True, which pytest 8.2 names: it has no others.
         start_new_session: whether signals of this process's terminal are not for it.
+        process_group: 0 for a group of its own, by default this process's.
         text: whether `communicate` returns text.
     """
 
@@ -66,6 +76,7 @@ class ForkedPython:
         pass_fds: Sequence[int] = (),
         close_fds: Literal[True] = True,
         start_new_session: bool = False,
+        process_group: Literal[0] | None = None,
         text: bool = False,
     ) -> None:
         self.args = command
@@ -83,6 +94,8 @@ class ForkedPython:
             dict(os.environ if env is None else env),
             str(cwd or Path.cwd()),
             start_new_session,
+            os.getpgrp() if process_group is None else process_group,
+            signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
             (0, 1, 2, *pass_fds),
         )
         arguments = (start, _Descriptors((*theirs, *pass_fds)))
@@ -138,10 +151,10 @@ class ForkedPython:
         self.wait(timeout)
         return self._output.decode() if self._text else bytes(self._output), None
 
-    def send_signal(self, signal: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send it a signal."""
         if self._process.exitcode is None:
-            os.kill(self.pid, signal)
+            os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Ask it to end."""
@@ -159,6 +172,8 @@ class _Start(NamedTuple):
     environment: dict[str, str]
     folder: str
     new_session: bool
+    process_group: int
+    ignores_interrupts: bool
     numbers: tuple[int, ...]
 
 
@@ -224,6 +239,7 @@ def _fork_server() -> ForkServerContext:
         assert package.origin is not None
         patch.setenv("PYTHONPATH", f"{Path(package.origin).parents[1]}{os.pathsep}{_ROOT}")
         patch.setenv("PYTHONSAFEPATH", "1")
+        patch.setenv("ROOM", " " * _ENVIRONMENT_SIZE)  # as `_show_environment` needs
         context.set_forkserver_preload([_PRELOADED])
         forkserver.ensure_running()
     return context
@@ -252,8 +268,15 @@ def _run(start: _Start, descriptors: list[int]) -> NoReturn:
     os.environ.update(start.environment)
     tempfile.tempdir = None  # The process that this is a fork of has looked it up.
     os.chdir(start.folder)
+    _show_environment(start.environment)
     if start.new_session:
         os.setsid()
+    else:
+        # One of another session cannot be joined.
+        with contextlib.suppress(PermissionError):
+            os.setpgid(0, start.process_group)
+    handler = signal.SIG_IGN if start.ignores_interrupts else signal.default_int_handler
+    signal.signal(signal.SIGINT, handler)
     for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         number = ("stdin", "stdout", "stderr").index(stream)
         made = open(number, mode, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
@@ -270,6 +293,25 @@ def _run(start: _Start, descriptors: list[int]) -> NoReturn:
     finally:
         atexit._run_exitfuncs()
     sys.exit(code)
+
+
+def _show_environment(environment: Mapping[str, str]) -> None:
+    """Have the system show the environment as this process's: processes are found by it.
+
+    It shows the memory in which the fork server was given its own.
+
+    Raises:
+        ValueError: there is no room for it.
+    """
+    stat = Path("/proc/self/stat")
+    if not stat.exists():
+        return
+    start, end = map(int, stat.read_text().rpartition(")")[2].split()[_ENVIRONMENT_BOUNDS])
+    text = b"".join(os.fsencode(f"{name}={value}\0") for name, value in environment.items())
+    if len(text) > end - start:
+        raise ValueError(f"an environment of {len(text)} bytes, and room for {end - start}")
+    ctypes.memset(start, 0, end - start)
+    ctypes.memmove(start, text, len(text))
 
 
 def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> None:

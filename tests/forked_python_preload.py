@@ -13,8 +13,10 @@ import pytest
 
 from tests.forked_python import GC_THRESHOLDS, fork_processes
 from tests.installed_distributions import keep_distributions
+from tests.plugin.registered_plugins import look_for_fixtures_once
 
 keep_distributions(pytest.MonkeyPatch())
+look_for_fixtures_once(pytest.MonkeyPatch())
 with (
     tempfile.TemporaryDirectory() as folder,
     pytest.MonkeyPatch.context() as patch,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait import wait
+from tests.forked_python import ForkedPython, stop_fork_server
 from tests.leftovers import find_processes
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ def temporary(tmp_path: Path) -> Iterator[Path]:
     yield folder
     for process in find_processes(folder):
         os.kill(process, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fork_server() -> Iterator[None]:
+    yield
+    stop_fork_server()
 
 
 _NOTE = """
@@ -140,7 +147,9 @@ def test_a_run_on_the_embedded_cluster_leaves_nothing(
     tmp_path: Path, temporary: Path, ending: str, workers: tuple[str, ...]
 ) -> None:
     body, status = _ENDINGS[ending]
-    _run(tmp_path, temporary, body, status, *workers)
+    # One of them as users start it; the others are forks, which start in a tenth of the time.
+    new_interpreters = ending == "interrupted" and bool(workers)
+    _run(tmp_path, temporary, body, status, *workers, new_interpreters=new_interpreters)
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here")
@@ -155,16 +164,16 @@ def test_a_run_that_ends_in_the_middle_leaves_nothing(
     tmp_path: Path, temporary: Path, end: str
 ) -> None:
     suite, options, signals = _ENDS[end]
-    with _start(tmp_path, temporary, _NOTE + suite, *options) as process:
-        waiting = tmp_path / "suite" / "waiting"
-        wait.poll_immediate(0.02, 120, lambda: waiting.exists() or process.poll() is not None)
-        assert process.poll() is None or not signals
-        for number in signals:
-            if number is signal.SIGTERM:  # as of a CI system, to the run alone
-                process.terminate()
-            else:
-                os.killpg(process.pid, number)
-        output = process.communicate(timeout=180)[0]
+    process = _start(tmp_path, temporary, _NOTE + suite, *options)
+    waiting = tmp_path / "suite" / "waiting"
+    wait.poll_immediate(0.02, 120, lambda: waiting.exists() or process.poll() is not None)
+    assert process.poll() is None or not signals
+    for number in signals:
+        if number is signal.SIGTERM:  # as of a CI system, to the run alone
+            process.terminate()
+        else:
+            os.killpg(process.pid, number)
+    output = process.communicate(timeout=180)[0]
 
     if signals == _CTRL_C:
         assert process.returncode == pytest.ExitCode.INTERRUPTED, output
@@ -173,33 +182,44 @@ def test_a_run_that_ends_in_the_middle_leaves_nothing(
     assert partial == []
 
 
-def _run(tmp_path: Path, temporary: Path, body: str, status: int, *options: str) -> None:
+def _run(
+    tmp_path: Path,
+    temporary: Path,
+    body: str,
+    status: int,
+    *options: str,
+    new_interpreters: bool = False,
+) -> None:
     """Run the suite, and check what it leaves.
 
     Args:
         body: the end of its second test; the run is interrupted once it has made `waiting`.
         status: the expected exit status.
         options: for pytest.
+        new_interpreters: whether its processes are no forks.
     """
     text = _SUITE.replace("ENDING", body)
-    with _start(tmp_path, temporary, text, *options) as process:
-        if status == pytest.ExitCode.INTERRUPTED:
-            waiting = tmp_path / "suite" / "waiting"
-            wait.poll_immediate(0.02, 120, lambda: waiting.exists() or process.poll() is not None)
-            os.killpg(process.pid, signal.SIGINT)
-        output = process.communicate(timeout=180)[0]
+    process = _start(tmp_path, temporary, text, *options, new_interpreters=new_interpreters)
+    if status == pytest.ExitCode.INTERRUPTED:
+        waiting = tmp_path / "suite" / "waiting"
+        wait.poll_immediate(0.02, 120, lambda: waiting.exists() or process.poll() is not None)
+        os.killpg(process.pid, signal.SIGINT)
+    output = process.communicate(timeout=180)[0]
 
     assert process.returncode == status, output
     _check_nothing_is_left(temporary, output)
 
 
-def _start(tmp_path: Path, temporary: Path, text: str, *options: str) -> subprocess.Popen[str]:
+def _start(
+    tmp_path: Path, temporary: Path, text: str, *options: str, new_interpreters: bool = False
+) -> ForkedPython | subprocess.Popen[str]:
     """Start pytest on a suite, in a process group of its own."""
     suite = tmp_path / "suite"
     suite.mkdir()
     (suite / "pytest.ini").write_text("[pytest]\n")
     (suite / "test_it.py").write_text(text)
-    return subprocess.Popen(
+    start = subprocess.Popen[str] if new_interpreters else ForkedPython
+    return start(
         [sys.executable, "-P", "-c", _RUN, "-q", *options, f"--basetemp={tmp_path / 'base'}"],
         cwd=suite,
         env={
@@ -211,7 +231,7 @@ def _start(tmp_path: Path, temporary: Path, text: str, *options: str) -> subproc
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
+        process_group=0,
     )
 
 

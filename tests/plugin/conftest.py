@@ -11,6 +11,7 @@ import pytest
 import tests.plugin.preloaded  # noqa: F401 - for the runs inside of tests
 from tests.forked_python import fork_processes, stop_fork_server
 from tests.installed_distributions import keep_distributions
+from tests.plugin.registered_plugins import look_for_fixtures_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,9 +63,10 @@ def _fork_server() -> Iterator[None]:
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _distributions() -> Iterator[None]:
+def _read_plugins_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         keep_distributions(patch)
+        look_for_fixtures_once(patch)
         yield
 
 

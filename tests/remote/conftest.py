@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from pytest_kwait.client.certificate_client import Credentials
     from pytest_kwait.simulator.authentication.pki import CertificateAuthority
 
+_USED_KINDS = {
+    "clusterroles", "configmaps", "customresourcedefinitions", "leases", "namespaces", "nodes",
+    "pods", "replicasets", "secrets", "serviceaccounts",
+}  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[CertificateAuthority, Credentials]:
@@ -75,7 +80,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.fixture
-def cluster(
+def cluster_of_all_kinds(
     client: RESTClient,
     authority: tuple[CertificateAuthority, Credentials],
     manual_clock: ManualClock,
@@ -88,3 +93,20 @@ def cluster(
         yield cluster
     finally:
         loop.run_until_complete(cluster.close())
+
+
+@pytest.fixture
+def _few_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of the time of a test goes into the lists and watches of all kinds."""
+    served = RemoteCluster._list_served
+    monkeypatch.setattr(
+        RemoteCluster,
+        "_list_served",
+        lambda cluster: {kind for kind in served(cluster) if kind[1] in _USED_KINDS},
+    )
+
+
+@pytest.fixture
+def cluster(_few_kinds: None, cluster_of_all_kinds: RemoteCluster) -> RemoteCluster:
+    """A cluster as above, of the kinds that tests use."""
+    return cluster_of_all_kinds

@@ -58,7 +58,8 @@ def _relabel(served: Served, name: str) -> None:
     served.run(write)
 
 
-def test_what_the_server_has_is_there(cluster: RemoteCluster) -> None:
+def test_what_the_server_has_is_there(cluster_of_all_kinds: RemoteCluster) -> None:
+    cluster = cluster_of_all_kinds
     assert cluster.find("serviceaccounts", "default", "default") is not None
     assert {one["metadata"]["name"] for one in cluster.list("namespaces")} >= {
         "default",
