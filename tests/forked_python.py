@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 _ROOT = Path(__file__).parents[1]
-_PRELOADED = "tests.forked_python_preload"
+PRELOADED = ["tests.forked_python_preload"]
+"""The modules that the process has loaded that all are forked from, in this order."""
+
 GC_THRESHOLDS = (10_000, 20, 50)
 """Of the garbage collector, in processes whose objects live for a run."""
 
@@ -240,7 +242,7 @@ def _fork_server() -> ForkServerContext:
         patch.setenv("PYTHONPATH", f"{Path(package.origin).parents[1]}{os.pathsep}{_ROOT}")
         patch.setenv("PYTHONSAFEPATH", "1")
         patch.setenv("ROOM", " " * _ENVIRONMENT_SIZE)  # as `_show_environment` needs
-        context.set_forkserver_preload([_PRELOADED])
+        context.set_forkserver_preload(PRELOADED)
         forkserver.ensure_running()
     return context
 

@@ -172,10 +172,13 @@ class _Tracer:
         caller = frame.f_back
         while caller is not None and self._name(caller) is None:
             caller = caller.f_back
+        above = None if caller is None else self._name(caller)
+        is_timer = self._is_timer(caller)
+        if not is_timer and self._is_recorded(above, name, is_direct=caller is frame.f_back):
+            return
         if self._is_import(caller):
             return
-        above = None if caller is None else self._name(caller)
-        if self._is_timer(caller) and name not in (_CLOCK, _TASKS):
+        if is_timer and name not in (_CLOCK, _TASKS):
             self._timed.add(frame.f_code)
         if self._timed_before and self._is_timed(frame):
             return
@@ -183,6 +186,16 @@ class _Tracer:
         order.setdefault(name)
         if above is not None and above != name:
             calls[above, name] = calls.get((above, name), False) or caller is frame.f_back
+
+    def _is_recorded(self, above: str | None, name: str, *, is_direct: bool) -> bool:
+        """Return whether a further call would change nothing of the record, as most would."""
+        order, calls = self._seen.get(_task_name(), ({}, {}))
+        if name not in order:
+            return False
+        if above is None or above == name:
+            return True
+        was_direct = calls.get((above, name))
+        return was_direct is not None and (was_direct or not is_direct)
 
     def _is_import(self, frame: FrameType | None) -> bool:
         """Return whether a frame, or one that has called it, is the body of a module or class."""

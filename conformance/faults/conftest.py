@@ -73,6 +73,7 @@ def short_evidence_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def trials(kwait_client: ApiClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
     authority = trustme.CA()
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.num_tickets = 0  # no client of these tests resumes a session
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     folder = tmp_path_factory.mktemp("faults")
     with Trials(Upstream.of(kwait_client), tls, authority.cert_pem.bytes(), folder) as trials:

@@ -9,10 +9,15 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kubernetes.client import ApiClient
+
 from pytest_kwait import ApiError, WaitFailed, WaitTimeout
+from pytest_kwait.client.session import ApiSession
+from pytest_kwait.client.transport import pin_settings
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.engine.failure import evidence
@@ -24,8 +29,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
     from typing import Self
-
-    from kubernetes.client import ApiClient
 
     from conformance.faults.family import Family
     from tools.fault_proxy.exchange import Request, Upstream
@@ -187,6 +190,7 @@ class Trials:
         self._folder = folder
         self._proxies = ExitStack()
         self._idle: list[tuple[Proxy, ApiClient]] = []
+        self._first: ApiClient | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -214,11 +218,25 @@ class Trials:
 
     def _way(self) -> tuple[Proxy, ApiClient]:
         proxy = self._proxies.enter_context(Proxy(self._upstream, self._tls))
-        file = self._folder / f"{proxy.port}.kubeconfig"
-        self._upstream.kubeconfig(file, proxy.address, self._authority)
-        client = connect(file).client()
-        proxy.reset_counts()
-        return proxy, client
+        if self._first is None:
+            file = self._folder / f"{proxy.port}.kubeconfig"
+            self._upstream.kubeconfig(file, proxy.address, self._authority)
+            self._first = connect(file).client()
+            proxy.reset_counts()
+            return proxy, self._first
+        return proxy, _like(self._first, proxy.address)
+
+
+def _like(client: ApiClient, address: str) -> ApiClient:
+    """Return a client of the same user for the server at another address.
+
+    A kubeconfig of its own would be parsed for each of fifty proxies.
+    """
+    configuration = deepcopy(client.configuration)
+    pin_settings(configuration, {"host": address})
+    made = ApiClient(configuration)
+    ApiSession.of(made).kubectl_args = ApiSession.of(client).kubectl_args
+    return made
 
 
 LATE = 1.0

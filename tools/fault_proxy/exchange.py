@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -109,7 +110,7 @@ class Request:
     body: bytes
     at: float
 
-    @property
+    @cached_property
     def is_watch(self) -> bool:
         """Return whether it is a watch."""
         values = parse_qs(urlsplit(self.target).query).get("watch", ["0"])

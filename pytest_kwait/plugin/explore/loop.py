@@ -11,6 +11,7 @@ import copy
 import os
 import shutil
 from collections import defaultdict
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,6 +183,22 @@ class Explorer:
         """Record the first failure of the current run."""
         if self.current is not None and self.current.failure is None:
             self.current.failure = ExploredFailure(_signature_of(item, error), "")
+
+    @contextmanager
+    def without_sources_of_trials(self) -> Iterator[None]:
+        """Leave the source out of the reports of trials, which nothing shows.
+
+        The source of a failure is parsed from whole files, which can take longer than a trial.
+        """
+        if self.current is None or not self.current.shrinks:
+            yield
+            return
+        options, style = self._config.option, self._config.getoption("tbstyle", "auto")
+        options.tbstyle = "line"
+        try:
+            yield
+        finally:
+            options.tbstyle = style
 
     def perturb(self) -> None:
         """Let the cluster perturb what the current test does from now on."""
@@ -556,10 +573,13 @@ class ExplorationLoop:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Record how a run failed; perturb nothing while its artifacts are gathered."""
         explorer = self._explorer
-        if explorer is not None and call.excinfo is not None:
+        if explorer is None:
+            return (yield)
+        if call.excinfo is not None:
             explorer.end_perturbing()
-        report = yield
-        if explorer is not None and call.excinfo is not None and report.failed:
+        with explorer.without_sources_of_trials():
+            report = yield
+        if call.excinfo is not None and report.failed:
             explorer.record_failure(item, call.excinfo.value)
         return report
 
