@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _SUITE = """
 import socket
 import sys
+from urllib.request import urlopen
 
 import pytest
 
@@ -31,6 +32,7 @@ RBAC = "rbac.authorization.k8s.io"
 def kwait_images():
     return {
         "inner/listen": [sys.executable, "-c", LISTEN],
+        "inner/serve": [sys.executable, "-m", "http.server"],
         "inner/shell": ["/bin/sh", "-c"],
         "inner/config": [
             sys.executable, "-c", "from kubernetes import config; config.load_incluster_config()"
@@ -77,6 +79,23 @@ def test_a_second_pod_on_a_port(kwait):
     kwait.delete("pod/first")
     kwait.wait_for_pod_ready("second", grace="1m")
     assert kwait.get("pod/second")["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+def test_a_port_by_the_address_of_its_pod(kwait):
+    with socket.create_server(("", 0)) as free:
+        port = free.getsockname()[1]
+    probe = {"httpGet": {"port": port}, "periodSeconds": 1}
+    create(kwait, "web", "serve", str(port), readinessProbe=probe)
+    kwait.wait_for_pod_ready("web")
+    address = kwait.get("pod/web")["status"]["podIP"]
+    client = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "300"]}
+    spec = {"containers": [client], "terminationGracePeriodSeconds": 0}
+    kwait.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}, "spec": spec})
+    kwait.wait_for_pod_ready("c")
+    answer = kwait.exec("c", "wget", "-qO-", f"http://{address}:{port}/")
+    assert "Directory listing" in answer.stdout, answer
+    with urlopen(kwait.url("pod/web", port=port)) as answer:
+        assert answer.status == 200
 
 
 CONFIG_MAP = {
@@ -155,7 +174,7 @@ def test_isolated(kwait):
 
 def test_what_cannot_work_without_isolation_is_refused_at_the_pod(tmp_path: Path) -> None:
     status, output = run(tmp_path, None, _SUITE, "--kwait-isolation=none", "-rs")
-    assert (status, "6 passed, 1 skipped" in output) == (0, True), output
+    assert (status, "7 passed, 1 skipped" in output) == (0, True), output
     reason = (
         "Requires isolated programs in pods: programs are plain processes on the machine's network "
         "and files (isolation none was asked for)"

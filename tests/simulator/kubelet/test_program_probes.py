@@ -313,6 +313,31 @@ def test_malformed_header_blocks_are_refused(block: str) -> None:
         HeaderDecoder().decode(bytes.fromhex(block))
 
 
+def test_ports_of_plain_processes_are_those_of_the_machine() -> None:
+    """In its network the pod's address may be another machine's."""
+
+    async def connect() -> None:
+        sockets = LoopbackSockets()
+        sockets.isolated = False
+        listening = await sockets.listen("127.0.0.1", 80, "tcp")
+        server = await asyncio.start_server(_answer(b"here"), sock=listening)
+        elsewhere = await sockets.listen(_IP, 81, "tcp")
+        programs = ProgramPorts(cast("ContainerRuntime", sockets), _IP, cast("Sandbox", sockets))
+        for connection in (programs.connect(80), programs.connect(80, source="10.244.0.9")):
+            session = await connection
+            assert session.stdin is not None
+            session.stdin.send(b"x")
+            assert await session.output.take() == (1, b"here")
+            assert await session.output.take() is None
+        for refused in (programs.connect(81), programs.connect_inside(81)):
+            with pytest.raises(ConnectionRefusedError):
+                await refused
+        elsewhere.close()
+        server.close()
+
+    asyncio.run(connect())
+
+
 @pytest.mark.parametrize(("address", "answers"), [("127.0.0.1", b"in"), (_IP, b"out")])
 def test_ports_are_forwarded_within_the_pod(address: str, answers: bytes) -> None:
     async def forward() -> None:

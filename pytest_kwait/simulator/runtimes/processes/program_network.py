@@ -48,6 +48,9 @@ class ProgramPorts:
     async def connect(self, port: int, *, tls: bool = False, source: str = "") -> ProcessSession:
         """Connect to a port of the pod's address.
 
+        Plain processes are reached at the machine's loopback interface: in its network the address
+        may be another machine's.
+
         Args:
             tls: whether to speak TLS, without a check of the certificate.
             source: the address that the program sees, where its pod has a network of its own;
@@ -56,6 +59,9 @@ class ProgramPorts:
         Raises:
             OSError: the connection or its TLS fails.
         """
+        if not await self._runtime.is_isolated():
+            made = await self._runtime.connect_socket("tcp")
+            return await _connect(made, _LOOPBACK_ADDRESS, port, tls=tls)
         made = await self.make_socket(source)
         return await _connect(made, self._address, port, tls=tls)
 
