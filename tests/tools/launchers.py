@@ -19,8 +19,9 @@ def run_launcher(module: str, *arguments: str) -> subprocess.CompletedProcess[st
     nothing can be mounted on it: as root in a container of Docker's default profile.
     """
     started = [sys.executable, "-m", module, *arguments]
-    # PYTHONSAFEPATH keeps the working directory off the path.
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    # PYTHONSAFEPATH keeps the working directory off the path. A folder of PATH may be one that the
+    # command's user may not enter, such as tox's own.
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PATH": os.defpath}
     done = subprocess.run(
         started, env=environment, capture_output=True, text=True, check=False, timeout=60
     )

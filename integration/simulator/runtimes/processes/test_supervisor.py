@@ -32,6 +32,8 @@ def test_only_the_standard_library_is_loaded() -> None:
     assert {name for name in foreign if not name.startswith(runtime)} == {
         "pytest_kwait",
         "pytest_kwait.simulator",
+        "pytest_kwait.simulator.network",
+        "pytest_kwait.simulator.network.loopback_blocks",
         "pytest_kwait.simulator.runtimes",
     }
     assert f"{runtime}.runtime" not in foreign
