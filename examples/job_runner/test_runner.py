@@ -53,10 +53,10 @@ def test_the_wait_says_why_a_command_failed(kwait: Kwait, runner: Runner) -> Non
         kwait.wait_for_job_complete("broken")
 
 
+# Faults on demand are the embedded cluster's.
+@pytest.mark.kwait_skip_unless_provider_is("embedded")
 def test_a_broken_watch(kwait: Kwait, runner: Runner) -> None:
     """The connection of the runner's watch ends, as when a proxy restarts."""
-    if kwait.cluster.provider != "embedded":
-        pytest.skip("faults on demand are the embedded cluster's")
     faults = kwait.cluster.faults
     runner.submit("long", ["sh", "-c", "until test -e /tmp/go; do sleep 0.1; done; echo done"])
 

@@ -114,24 +114,25 @@ def test_nodes_are_requested_from_the_process(
     assert given == EmbeddedOptions(nodes=nodes)
 
 
-def test_the_isolation_is_requested_from_the_process(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("requested", "given"),
+    [
+        (ClusterRequest(isolation="none"), {"isolation": "none"}),
+        (ClusterRequest(load_balancers=True), {"load_balancers": True}),
+    ],
+    ids=["isolation", "load balancers"],
+)
+def test_options_are_requested_from_the_process(
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requested: ClusterRequest,
+    given: dict[str, object],
 ) -> None:
     behave(monkeypatch, "ready")
-    cluster = EmbeddedProvider.requested(ClusterRequest(isolation="none")).start()
+    cluster = EmbeddedProvider.requested(requested).start()
     log = (cluster.kubeconfig.parent / "log").read_text()
     cluster.stop()
-    assert read_given(log) == {"isolation": "none"}
-
-
-def test_load_balancers_are_requested_from_the_process(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    behave(monkeypatch, "ready")
-    cluster = EmbeddedProvider.requested(ClusterRequest(load_balancers=True)).start()
-    log = (cluster.kubeconfig.parent / "log").read_text()
-    cluster.stop()
-    assert read_given(log) == {"load_balancers": True}
+    assert read_given(log) == given
 
 
 def test_a_start_that_fails_leaves_nothing_behind(
