@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
@@ -194,16 +195,19 @@ class Transport:
         """
         address = urllib3.util.parse_url(self.url(path))
         pool = self._pools().connection_from_host(address.host, address.port, address.scheme)
-        with guard_connections(guard):
-            connection = cast("HTTPConnection", pool._new_conn())
-            if pool.proxy is not None:
-                connection.set_tunnel(
-                    scheme="https" if pool.proxy.scheme == "https" else "http",
-                    host=(address.host or "").strip("[]"),
-                    port=address.port,
-                    headers=pool.proxy_headers,
-                )
+        connection = cast("HTTPConnection", pool._new_conn())
+        if pool.proxy is not None:
+            connection.set_tunnel(
+                scheme="https" if pool.proxy.scheme == "https" else "http",
+                host=(address.host or "").strip("[]"),
+                port=address.port,
+                headers=pool.proxy_headers,
+            )
+        with guard_connections(guard), contextlib.ExitStack() as unless_connected:
+            # A handshake that fails leaves the guard's socket of the connection.
+            unless_connected.callback(connection.close)
             connection.connect()
+            unless_connected.pop_all()
         self.availability.record_answer(guard)
         return connection
 

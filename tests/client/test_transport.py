@@ -19,6 +19,8 @@ from pytest_kwait.errors import ApiError, InvalidArgument
 from tests.client.scripted_server import Exchange, ScriptedServer, answer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.clock import Deadline
     from tests.client.conftest import Authority
 
@@ -262,8 +264,19 @@ def test_a_fresh_connection_that_breaks_is_not_tried_again(soon: Deadline) -> No
         assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda session, soon: session.get(PODS, "a", "ns", deadline=soon),
+        lambda session, soon: session.probe_port("ns", "a", 80, deadline=soon),
+    ],
+    ids=["request", "websocket"],
+)
 def test_a_connection_reset_before_the_handshake_leaves_no_socket(
-    authority: Authority, soon: Deadline, monkeypatch: pytest.MonkeyPatch
+    authority: Authority,
+    soon: Deadline,
+    monkeypatch: pytest.MonkeyPatch,
+    send: Callable[[ApiSession, Deadline], object],
 ) -> None:
     """A server that is killed resets what it has not accepted yet."""
     listening = socket.create_server(("127.0.0.1", 0))
@@ -282,8 +295,9 @@ def test_a_connection_reset_before_the_handshake_leaves_no_socket(
     configuration.ssl_ca_cert = authority.certificate
     with listening, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
+        session = ApiSession(ApiClient(configuration))
         with pytest.raises(ApiError) as caught:
-            ApiSession(ApiClient(configuration)).get(PODS, "a", "ns", deadline=soon)
+            send(session, soon)
         assert caught.value.reason == "ConnectionReset"
         del caught
         gc.collect()
