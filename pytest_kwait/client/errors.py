@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
 
 STARTUP_GRACE = 5.0
-"""Seconds that a refusal must last after an outage to count."""
+"""Seconds that a refusal must last after a short outage to count."""
+
+LONGEST_STARTUP_GRACE = 30.0
+"""The same after a long one."""
 
 _EXCERPT = 200
 _object: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
@@ -228,7 +231,9 @@ class StartupGrace:
     """Excuses refusals right after an outage of the server.
 
     An API server answers before it knows all roles: Kubernetes 1.36 was seen to refuse users with
-    403 for 0.3 s after each start. An unavailable authenticator makes it 401.
+    403 for 0.3 s after each start, and for more than 5 s on a machine so busy that the start took
+    10 s. So the grace is as long as the outage, within limits. An unavailable authenticator makes
+    it 401.
 
     Args:
         clock: the clock of the grace.
@@ -236,22 +241,25 @@ class StartupGrace:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._away = False
+        self._away_since: float | None = None
         self._refused_at: float | None = None
 
     def record_error(self, error: ApiError) -> bool:
         """Record an error; return whether it is a refusal that the outage may explain."""
+        now = self._clock.monotonic()
         if error.status not in _REFUSALS:
             if error.status == 0 or error.status >= 500:
-                self._away, self._refused_at = True, None
+                self._refused_at = None
+                if self._away_since is None:
+                    self._away_since = now
             return False
-        if not self._away:
+        if self._away_since is None:
             return False
-        now = self._clock.monotonic()
         if self._refused_at is None:
             self._refused_at = now
-        return now - self._refused_at < STARTUP_GRACE
+        outage = self._refused_at - self._away_since
+        return now - self._refused_at < max(STARTUP_GRACE, min(outage, LONGEST_STARTUP_GRACE))
 
     def record_success(self) -> None:
         """Record a successful answer."""
-        self._away, self._refused_at = False, None
+        self._away_since = self._refused_at = None

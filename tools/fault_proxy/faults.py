@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.cache.collection_watch import WATCH_INACTIVITY
-from pytest_kwait.client.errors import STARTUP_GRACE
+from pytest_kwait.client.errors import LONGEST_STARTUP_GRACE, STARTUP_GRACE
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.engine.retry import REPEATS, REQUEST_TIMEOUT, make_retry_backoff
 from tools.fault_proxy.exchange import status_body
@@ -278,7 +278,8 @@ STALLS = tuple(
 )
 """Half-open connections, detected only by timeouts."""
 
-_HOLDS = f"no time; after an outage {STARTUP_GRACE:g} s, in which it must hold"
+_GRACE = f"{STARTUP_GRACE:g} to {LONGEST_STARTUP_GRACE:g} s"
+_HOLDS = f"no time; after an outage {_GRACE}, in which it must hold"
 
 REFUSALS = tuple(
     Fault(
