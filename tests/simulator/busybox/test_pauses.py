@@ -225,14 +225,20 @@ def test_no_script_holds_the_loop(steps: Steps, script: str, shown: str) -> None
     assert steps.worst < MOST_CALLS
 
 
+def _put_in_backquotes(line: str) -> str:
+    """Return a command whose argument is the output of a line."""
+    return ": `" + line.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+
 _LINES = st.recursive(
     st.sampled_from(
         [":", "a=1", "x=${x%a*}", ': "$x"b', "case $x in *) ;; esac", ": `:`", "! :", ": $((1+1))"]
     ),
     lambda inner: st.one_of(
         st.lists(inner, min_size=2, max_size=3).map("; ".join),
-        st.tuples(st.sampled_from(["{{ {}; }}", "({})", ": $({})", ": `{}`", "! {{ {}; }}"]), inner)
+        st.tuples(st.sampled_from(["{{ {}; }}", "({})", ": $({})", "! {{ {}; }}"]), inner)
         .map(lambda pair: pair[0].format(pair[1])),
+        inner.map(_put_in_backquotes),
     ),
     max_leaves=6,
 )  # fmt: skip
