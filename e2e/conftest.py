@@ -30,6 +30,9 @@ PROGRAMS = "programs"
 MAPPINGS = "image mappings"
 """The capability of the embedded cluster: images mapped to programs, and events about them."""
 
+NETWORK_POLICIES = "network policies"
+"""The capability of clusters that enforce them; in them programs are mapped to images."""
+
 PROVISIONER = "provisioner"
 """The capability of clusters that make volumes for claims: a default storage class."""
 
@@ -40,7 +43,7 @@ def capable(request: pytest.FixtureRequest) -> None:
     needed = [need for mark in request.node.iter_markers("needs") for need in mark.args]
     if not needed:
         return
-    known = {IMAGES, MAPPINGS, PROGRAMS, PROVISIONER, SERVICE_NETWORK}
+    known = {IMAGES, MAPPINGS, NETWORK_POLICIES, PROGRAMS, PROVISIONER, SERVICE_NETWORK}
     unknown = sorted(set(needed) - known)
     if unknown:
         pytest.fail(f"needs {', '.join(unknown)}: known are {', '.join(sorted(known))}")
@@ -49,7 +52,9 @@ def capable(request: pytest.FixtureRequest) -> None:
         pytest.skip("the nodes of the embedded cluster run no images")
     if provider == "embedded":
         return
-    if MAPPINGS in needed:
+    if NETWORK_POLICIES in needed and provider != "binaries":
+        pytest.skip("no network plugin here enforces network policies")
+    elif MAPPINGS in needed:
         pytest.skip("about image mappings and events that only the embedded cluster has")
     elif PROGRAMS in needed and not request.getfixturevalue("images_on_nodes"):
         pytest.skip("only `python -m tools.controlplane run` makes images of these programs")

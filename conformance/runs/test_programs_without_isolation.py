@@ -166,6 +166,26 @@ def test_programs_with_the_token_of_every_pod(kwait):
     assert TEXT in fail(kwait.wait_for_pod_success, "with")
 
 
+def test_a_network_policy(kwait):
+    spec = {"podSelector": {}, "policyTypes": ["Ingress"]}
+    kwait.create(
+        {
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": {"name": "closed"}, "spec": spec,
+        }
+    )
+    create(kwait, "p", "shell", "sleep 300")
+    kwait.wait_for_pod_running("p")
+    text = (
+        "programs in pods are not restricted: programs are plain processes on the machine's "
+        "network and files (isolation none was asked for)"
+    )
+    assert [
+        each["message"] for each in kwait.events("networkpolicy/closed")
+        if each["reason"] == "NotEnforced"
+    ] == [text]
+
+
 @pytest.mark.kwait_skip_unless_programs_isolated
 def test_isolated(kwait):
     assert False
@@ -174,7 +194,7 @@ def test_isolated(kwait):
 
 def test_what_cannot_work_without_isolation_is_refused_at_the_pod(tmp_path: Path) -> None:
     status, output = run(tmp_path, None, _SUITE, "--kwait-isolation=none", "-rs")
-    assert (status, "7 passed, 1 skipped" in output) == (0, True), output
+    assert (status, "8 passed, 1 skipped" in output) == (0, True), output
     reason = (
         "Requires isolated programs in pods: programs are plain processes on the machine's network "
         "and files (isolation none was asked for)"

@@ -321,21 +321,6 @@ def test_host_port_is_open_on_the_node_and_this_machine(kwait: Kwait) -> None:
     assert "1 node(s) didn't have free ports for the requested pod ports" in condition["message"]
 
 
-@pytest.mark.needs(MAPPINGS)
-def test_network_policy_restricts_nothing_and_says_so(kwait: Kwait) -> None:
-    """An event on the policy has the reason."""
-    open_shop(kwait, kwait.wait_for_pod_ready, service("shop"))
-    policy = {
-        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-        "metadata": {"name": "closed"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"]},
-    }  # fmt: skip
-    kwait.create(policy)
-    code = "import urllib.request as u; print(u.urlopen('http://shop/').status)"
-    assert run_python(kwait, code) == "200\n"
-    found = [one for one in kwait.events() if one["involvedObject"]["name"] == "closed"]
-    assert [one["reason"] for one in found] == ["NotEnforced"]
-
-
 def test_machine_is_out_of_reach(kwait: Kwait) -> None:
     """A program has its own loopback interface, and no way out of the cluster."""
     open_shop(kwait, kwait.wait_for_pod_ready)

@@ -288,7 +288,7 @@ COMPONENTS = (
         on=["horizontalpodautoscalers.autoscaling"],
     ),
     _row(
-        Factory("controllers.network_policy", "NetworkPolicyReporter"),
+        Factory("controllers.network_policy", "NetworkPolicyController"),
         on=["networkpolicies.networking.k8s.io"],
     ),
     _row(

@@ -139,8 +139,11 @@ class KubeletApi(Protocol):
     def find_network(self, address: str) -> Network | None:
         """Return the ports behind an address of a pod or node; None for others."""
 
-    def find_pod(self, address: str) -> Obj | None:
-        """Return the node's pod that has an address of its own until it ends; None without one."""
+    def list_addresses(self) -> list[tuple[str, Obj]]:
+        """Return the node's pods that have an address of their own until they end, with it.
+
+        A program may run before the pod's status has the address.
+        """
 
     def running_pods(self) -> Obj:
         """Return a PodList of the pods with running containers."""

@@ -255,9 +255,9 @@ class RecordedKubelet:
         """Return None: no pod runs."""
         return None
 
-    def find_pod(self, address: str) -> Obj | None:
-        """Return None: no pod runs."""
-        return None
+    def list_addresses(self) -> list[tuple[str, Obj]]:
+        """Return nothing: no pod runs."""
+        return []
 
 
 class ReplayServer:

@@ -149,14 +149,13 @@ class KubeletServer:
         """Return the ports behind an address of a pod or node; None for others."""
         return self._kubelet.find_network(address)
 
-    def find_pod(self, address: str) -> Obj | None:
-        """Return the node's pod that has an address of its own until it ends; None without one."""
-        if address == self._kubelet.address:
-            return None
-        for worker in self._kubelet.workers:
-            if worker.pod_ip == address and not worker.finished:
-                return worker.pod
-        return None
+    def list_addresses(self) -> list[tuple[str, Obj]]:
+        """Return the node's pods that have an address of their own until they end, with it."""
+        return [
+            (worker.pod_ip, worker.pod)
+            for worker in self._kubelet.workers
+            if worker.pod_ip not in ("", self._kubelet.address) and not worker.finished
+        ]
 
     def running_pods(self) -> Obj:
         """Return a PodList of the pods with running containers."""

@@ -1,25 +1,25 @@
 """The cluster's network as programs of a pod see it: pods, nodes, services and DNS.
 
-Source: kube-proxy pkg/proxy/topology.go, `CategorizeEndpoints`; pkg/proxy/iptables/proxier.go,
-`syncProxyRules`.
+Source: kube-proxy pkg/proxy/iptables/proxier.go, `syncProxyRules`.
 """
 
 from __future__ import annotations
 
 import random
-from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.busybox.os.network import Connecting
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, ProcessSession
-from pytest_kwait.simulator.network.cluster_names import (
-    ClusterNames,
-    is_kubernetes_service,
-    list_endpoints,
-)
+from pytest_kwait.simulator.network.cluster_names import ClusterNames, is_kubernetes_service
 from pytest_kwait.simulator.network.egress_proxy import get_egress_reporter, open_egress_session
 from pytest_kwait.simulator.network.listeners import LOOPBACK
-from pytest_kwait.simulator.objects import annotations_of, uid_of
+from pytest_kwait.simulator.network.network_policies import get_network_policies
+from pytest_kwait.simulator.network.service_endpoints import (
+    is_source_allowed,
+    list_ingress_addresses,
+    list_targets,
+)
+from pytest_kwait.simulator.objects import uid_of
 from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 _PLAIN_HTTP_ANSWER = (
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 )
+_DNS_PORT = 53
 _REFUSED, _TIMED_OUT = "Connection refused", "Connection timed out"
 # Source: pkg/apis/core/v1/defaults.go, `DefaultClientIPServiceAffinitySeconds`.
 _AFFINITY_SECONDS = 10800
-_SOURCE_RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _UNSPECIFIED = ("", "0.0.0.0")  # noqa: S104 - of manifests
 
 
@@ -62,39 +62,6 @@ class _ServicePort(NamedTuple):
     is_internal: bool
 
 
-def list_targets(
-    cluster: Cluster, service: Obj, port: Obj, node: str | None = None
-) -> list[tuple[str, int]]:
-    """Return the addresses and ports of the endpoints behind a service's port.
-
-    Those that terminate and still serve are among them only if none is ready.
-
-    Args:
-        port: one of its ports.
-        node: the node of all endpoints; None for any.
-    """
-    wanted = port.get("name") or "", port.get("protocol", "TCP")
-    ready: list[tuple[str, int]] = []
-    terminating: list[tuple[str, int]] = []
-    for endpoint, slice_ in list_endpoints(cluster, service):
-        number = next(
-            (
-                slice_port.get("port")
-                for slice_port in slice_.get("ports") or ()
-                if (slice_port.get("name") or "", slice_port.get("protocol", "TCP")) == wanted
-            ),
-            None,
-        )
-        conditions = endpoint.get("conditions") or {}
-        usable = conditions.get("ready") is not False
-        serves = conditions.get("serving", usable) and conditions.get("terminating")
-        if number is None or not (usable or serves):
-            continue
-        if node in (None, endpoint.get("nodeName")):
-            (ready if usable else terminating).append((endpoint["addresses"][0], number))
-    return ready or terminating
-
-
 def find_network(cluster: Cluster, address: str) -> Network | None:
     """Return the ports of a pod or node by its address; None for others."""
     for kubelet in cluster.kubelets.values():
@@ -102,36 +69,6 @@ def find_network(cluster: Cluster, address: str) -> Network | None:
         if network is not None:
             return network
     return None
-
-
-def is_source_allowed(service: Obj, address: str, client: str) -> bool:
-    """Return whether a client may use an address of a service.
-
-    Source: kube-proxy pkg/proxy/iptables/proxier.go, the chain `KUBE-FW`; k8s.io/cloud-provider
-    service/helpers/helper.go, `GetLoadBalancerSourceRanges`.
-
-    Args:
-        address: source ranges hold for the addresses of its load balancer alone.
-        client: the client's address; empty if it is not known.
-    """
-    ranges = service["spec"].get("loadBalancerSourceRanges") or [
-        part.strip()
-        for part in annotations_of(service).get(_SOURCE_RANGES_ANNOTATION, "").split(",")
-        if part.strip()
-    ]
-    if not ranges or not client or address not in _list_ingress_addresses(service):
-        return True
-    return any(ip_address(client) in ip_network(one, strict=False) for one in ranges)
-
-
-def _list_ingress_addresses(service: Obj) -> list[str]:
-    """Return the addresses of a service's load balancer that lead to it without that."""
-    balancer = (service.get("status") or {}).get("loadBalancer") or {}
-    return [
-        ingress["ip"]
-        for ingress in balancer.get("ingress") or ()
-        if ingress.get("ip") and ingress.get("ipMode") != "Proxy"
-    ]
 
 
 class ClusterNetwork:
@@ -165,6 +102,8 @@ class ClusterNetwork:
             server: the address of the DNS server.
             source: the pod's address.
         """
+        if not get_network_policies(self._cluster).is_allowed(source, server, _DNS_PORT, "UDP"):
+            return []
         names = self._names
         find = names.resolve if server == CLUSTER_DNS_ADDRESS else names.resolve_outside
         addresses = find(name)
@@ -184,7 +123,7 @@ class ClusterNetwork:
             sink: takes what the other side sends.
             source: the pod's address, which real programs see.
         """
-        served = self._find_service_port(address, port)
+        served, client = self._find_service_port(address, port), source
         if served is not None:
             if not is_source_allowed(served.service, address, source):
                 return _TIMED_OUT
@@ -193,19 +132,23 @@ class ClusterNetwork:
             )
             if isinstance(target, str):
                 return target
-            if is_kubernetes_service(served.service):
-                return _connect_to_api_server(sink)
             address, port = target
+            if is_kubernetes_service(served.service):
+                address, port = self._cluster.server_address
             if not served.is_internal or address == source:
                 # Masqueraded.
                 source = ""
-        elif self._cluster.egress.has_address(address):
+        else:
+            address, port = _find_host_port(self._cluster, address, port) or (address, port)
+        if not get_network_policies(self._cluster).is_allowed(client, address, port):
+            return _TIMED_OUT
+        if served is not None and is_kubernetes_service(served.service):
+            return _connect_to_api_server(sink)
+        if served is None and self._cluster.egress.has_address(address):
             outside = self._cluster.egress.find_target(address, port)
             if outside is None:
                 return _REFUSED
             return Connecting(open_egress_session(self._cluster, outside, source), sink)
-        else:
-            address, port = _find_host_port(self._cluster, address, port) or (address, port)
         network = self._networks(address)
         if network is None:
             return _TIMED_OUT
@@ -224,7 +167,7 @@ class ClusterNetwork:
                 continue
             internal = address in (spec.get("clusterIPs") or ())
             external = address in (
-                *(spec.get("externalIPs") or ()), *_list_ingress_addresses(service),
+                *(spec.get("externalIPs") or ()), *list_ingress_addresses(service),
             )  # fmt: skip
             for service_port in spec.get("ports") or ():
                 if service_port.get("protocol", "TCP") != "TCP":

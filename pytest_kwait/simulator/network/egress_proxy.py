@@ -232,12 +232,12 @@ class EgressReporter:
             self._recorder.event(pod, _POD, WARNING, "EgressFailed", message)
 
     def _find_pod(self, address: str) -> Obj | None:
-        """Return the pod that runs at an address of its own.
-
-        A program may run before the pod's status has the address.
-        """
-        pods = (kubelet.find_pod(address) for kubelet in self._cluster.kubelets.values())
-        return next((pod for pod in pods if pod is not None), None)
+        """Return the pod that runs at an address of its own."""
+        for kubelet in self._cluster.kubelets.values():
+            for own_address, pod in kubelet.list_addresses():
+                if own_address == address:
+                    return pod
+        return None
 
 
 def get_egress_reporter(cluster: Cluster) -> EgressReporter:

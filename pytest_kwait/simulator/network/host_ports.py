@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.network.cluster_network import HostPort, list_host_ports
 from pytest_kwait.simulator.network.listeners import Listener, open_listener
+from pytest_kwait.simulator.network.network_policies import get_network_policies
 from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class HostPorts:
     """
 
     def __init__(self, cluster: Cluster, proxy: ServiceProxy) -> None:
-        self._proxy = proxy
+        self._cluster, self._proxy = cluster, proxy
         self._listeners: dict[HostPort, Listener[HostPort]] = {}
         self._pods: dict[HostPort, dict[str, tuple[str, tuple[str, int]]]] = {}
         self._ports: dict[str, dict[HostPort, tuple[str, int]]] = {}
@@ -78,9 +79,11 @@ class HostPorts:
         return f"host port of pod {name}"
 
     def choose_endpoint(self, key: HostPort, client: str) -> tuple[str, int] | None:
-        """Return the pod's address and port; None without a pod."""
-        del client
-        return next((target for _, target in self._pods.get(key, {}).values()), None)
+        """Return the pod's address and port; None without a pod, or if policies deny it."""
+        target = next((target for _, target in self._pods.get(key, {}).values()), None)
+        policies = get_network_policies(self._cluster)
+        is_allowed = target is not None and policies.is_allowed(client, *target, key.protocol)
+        return target if is_allowed else None
 
     async def connect(self, key: HostPort, client: str, end: SocketEnd) -> bool:
         """Join a client's connection with one to the pod; False if there is none."""

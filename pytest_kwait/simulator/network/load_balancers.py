@@ -16,15 +16,12 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pytest_kwait.simulator.network.cluster_network import (
-    ClusterNetwork,
-    find_network,
-    is_source_allowed,
-)
+from pytest_kwait.simulator.network.cluster_network import ClusterNetwork, find_network
 from pytest_kwait.simulator.network.listeners import Listener, bind_on_machine, open_listener
 from pytest_kwait.simulator.network.loopback_blocks import hold_block
 from pytest_kwait.simulator.network.pod_network import get_pod_networks
 from pytest_kwait.simulator.network.relay import relay_session
+from pytest_kwait.simulator.network.service_endpoints import is_source_allowed
 from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:

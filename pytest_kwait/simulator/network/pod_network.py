@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.network.cluster_names import ClusterNames
 from pytest_kwait.simulator.network.egress_proxy import EgressProxy
 from pytest_kwait.simulator.network.host_ports import HostPorts
+from pytest_kwait.simulator.network.network_policies import get_network_policies
 from pytest_kwait.simulator.network.relay import SocketEnd, relay_session
 from pytest_kwait.simulator.network.service_proxy import ServiceProxy
 from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS, NODE_DNS_ADDRESS
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.network.cluster_dns import DnsServer
+    from pytest_kwait.simulator.network.filter_rules import FilterRule
     from pytest_kwait.simulator.network.relay import PodSockets
 
 _log = logging.getLogger(__name__)
@@ -59,6 +61,8 @@ class PodNetwork:
         self._dns: list[DnsServer] = []
         self._ports: dict[str, _SimulatedPorts] = {}
         self._starting = asyncio.ensure_future(self._serve_names())
+        self._rules: list[FilterRule] = []
+        self._filtering: asyncio.Task[None] | None = None
 
     async def _serve_names(self) -> None:
         # Loaded with the first program: no other cluster needs a DNS server.
@@ -86,6 +90,29 @@ class PodNetwork:
         if ports is not None:
             ports.close()
 
+    def update_filter(self) -> asyncio.Task[None] | None:
+        """Filter connections of programs by the network policies that there are now.
+
+        Returns:
+            a task that ends once the filter is in effect; None if it is.
+        """
+        rules = get_network_policies(self._cluster).list_filter_rules()
+        if rules != self._rules:
+            self._rules = rules
+            if self._filtering is None or self._filtering.done():
+                self._filtering = asyncio.ensure_future(self._send_rules())
+        return None if self._filtering is None or self._filtering.done() else self._filtering
+
+    async def _send_rules(self) -> None:
+        sent = None
+        while sent is not self._rules:
+            sent = self._rules
+            try:
+                await self.sockets.filter_connections(sent)
+            except OSError as error:
+                policies = get_network_policies(self._cluster)
+                policies.report_failure(error.strerror or str(error))
+
     async def connect_to(self, target: tuple[str, int], end: SocketEnd) -> bool:
         """Join a connection with one to an address and port of the network; False if it fails."""
         return await self._proxy.connect_to(target, end)
@@ -97,8 +124,10 @@ class PodNetwork:
         self._proxy.close()
         for address in tuple(self._ports):
             self.forget_simulated(address)
-        self._starting.cancel()
-        await asyncio.gather(self._starting, return_exceptions=True)
+        tasks = [task for task in (self._starting, self._filtering) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for server in self._dns:
             server.close()
 
@@ -192,6 +221,7 @@ class PodNetworks:
         """Add a simulated pod that has got its address."""
         self._pods[address] = ports
         if self.current is not None:
+            self.current.update_filter()
             self.current.follow_simulated(address, ports)
 
     def remove_simulated(self, address: str) -> None:

@@ -15,6 +15,8 @@ from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, ProcessSessi
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from pytest_kwait.simulator.network.filter_rules import FilterRule
+
 Routes: TypeAlias = "Mapping[tuple[str, int], Sequence[tuple[str, int]]]"
 """Addresses and ports of endpoints by those of services."""
 
@@ -43,6 +45,16 @@ class PodSockets(Protocol):
 
         Args:
             routes: all routes from now on.
+        """
+
+    async def filter_connections(self, rules: Sequence[FilterRule]) -> None:
+        """Drop new connections of programs as rules say.
+
+        Args:
+            rules: all rules from now on.
+
+        Raises:
+            OSError: the network cannot do that; `strerror` says why.
         """
 
     async def add_address(self, address: str) -> None:

@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.network.cluster_names import is_kubernetes_service, list_endpoints
-from pytest_kwait.simulator.network.cluster_network import (
-    ClusterNetwork,
-    is_source_allowed,
-    list_targets,
-)
+from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.network.listeners import LOOPBACK, Listener, open_listener
+from pytest_kwait.simulator.network.network_policies import get_network_policies
 from pytest_kwait.simulator.network.relay import SpareSockets, open_relay, relay_session
+from pytest_kwait.simulator.network.service_endpoints import is_source_allowed, list_targets
 from pytest_kwait.simulator.objects import labels_of, name_of, namespace_of
 
 if TYPE_CHECKING:
@@ -305,13 +303,17 @@ class ServiceProxy:
                 break
         else:
             return None
-        if is_kubernetes_service(service):
-            return self._server
-        if not is_source_allowed(service, key.address, client):
-            return None
-        network = self._get_client(client)
-        target = network.choose_endpoint(service, port, is_internal=key.is_internal)
-        return None if isinstance(target, str) else target
+        target = self._server
+        if not is_kubernetes_service(service):
+            if not is_source_allowed(service, key.address, client):
+                return None
+            network = self._get_client(client)
+            found = network.choose_endpoint(service, port, is_internal=key.is_internal)
+            if isinstance(found, str):
+                return None
+            target = found
+        policies = get_network_policies(self._cluster)
+        return target if policies.is_allowed(client, *target, key.protocol) else None
 
     def _get_client(self, address: str) -> ClusterNetwork:
         network = self._clients.get(address)

@@ -125,9 +125,8 @@ class Kubelet:
     def find_network(self, address: str) -> Network | None:
         return self.network if address == "10.1.2.3" else None
 
-    def find_pod(self, address: str) -> dict[str, Any] | None:
-        del address
-        return None
+    def list_addresses(self) -> list[tuple[str, dict[str, Any]]]:
+        return []
 
     def running_pods(self) -> dict[str, Any]:
         return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [{}]}

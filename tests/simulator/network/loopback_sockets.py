@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.clock import async_sleep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.simulator.network.filter_rules import FilterRule
 
 KINDS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 
@@ -25,11 +32,20 @@ class LoopbackSockets:
         self.places: dict[tuple[str, int, str], tuple[str, int]] = {}
         self.added: set[str] = set()
         self.routes: dict[tuple[str, int], list[tuple[str, int]]] = {}
+        self.filters: list[list[FilterRule]] = []
+        self.filter_refusal = ""
         self.isolated = True
 
     async def route_services(self, routes: Any) -> None:
         """Record the routes of services."""
         self.routes = dict(routes)
+
+    async def filter_connections(self, rules: Sequence[FilterRule]) -> None:
+        """Record the rules of connections, or refuse them."""
+        self.filters.append(list(rules))
+        await async_sleep(0)
+        if self.filter_refusal:
+            raise OSError(95, self.filter_refusal)
 
     async def add_address(self, address: str) -> None:
         """Record an added address."""

@@ -15,6 +15,7 @@ from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.protocol.egress import EgressTarget
 from tests.simulator.cluster import new_cluster
 from tests.simulator.network.test_egress_proxy import CLIENT, add_pod, list_events, serving
+from tests.simulator.network.test_service_proxy import deny_connections
 from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 if TYPE_CHECKING:
@@ -271,6 +272,48 @@ def test_load_balancer_takes_connections_from_its_source_ranges(api: SimulatedCl
     ]  # fmt: skip
     # Nothing listens in the pod.
     assert answers == ["Connection timed out", *["Connection refused"] * 4]
+
+
+@pytest.mark.parametrize(
+    ("place", "target"),
+    [
+        (("10.0.0.9", 80), ("10.244.0.5", 8080)),
+        (("192.0.2.9", 80), ("10.244.0.5", 8080)),
+        ((NODE, 30080), ("10.244.0.5", 8080)),
+        (("10.244.0.7", 22), ("10.244.0.7", 22)),
+        (("198.18.0.1", 443), ("198.18.0.1", 443)),
+        (("10.0.0.1", 443), ("127.0.0.1", 0)),
+    ],
+)
+def test_policies_are_asked_for_the_last_target(
+    api: SimulatedCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    place: tuple[str, int],
+    target: tuple[str, int],
+) -> None:
+    """Services are judged by their endpoints; a client whose address is masked is still a pod."""
+    api.egress.add(EgressTarget("pypi.org", 443))
+    spec = {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443}]}
+    api.create("services", {"metadata": {"name": "kubernetes"}, "spec": spec}, "default")
+    content = {
+        "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+        "addressType": "IPv4", "ports": [{"name": "https", "port": 6443}],
+        "endpoints": [{"addresses": ["192.0.2.1"], **READY}],
+    }  # fmt: skip
+    api.create(SLICES, content, "default")
+    asked = deny_connections(api, monkeypatch)
+    external = ClusterNetwork(api, lambda _: Network(), "node-1")
+    assert external.connect(*place, PipeSink(), CLIENT) == "Connection timed out"
+    assert asked == [(CLIENT, *target, "TCP")]
+
+
+def test_policies_are_asked_for_the_dns_server(
+    api: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = deny_connections(api, monkeypatch)
+    external = ClusterNetwork(api, lambda _: None, "node-1")
+    assert external.resolve("web.default.svc.cluster.local", CLUSTER_DNS_ADDRESS, CLIENT) == []
+    assert asked == [(CLIENT, CLUSTER_DNS_ADDRESS, 53, "UDP")]
 
 
 def test_session_affinity_keeps_the_endpoint(api: SimulatedCluster) -> None:

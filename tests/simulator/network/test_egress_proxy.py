@@ -36,9 +36,9 @@ class _Kubelet:
         self._address = address
         self._pod = found
 
-    def find_pod(self, address: str) -> dict[str, Any] | None:
+    def list_addresses(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the pod."""
-        return self._pod if address == self._address else None
+        return [(self._address, self._pod)]
 
 
 def add_pod(api: SimulatedCluster, name: str = "p", address: str = CLIENT, **spec: Any) -> None:

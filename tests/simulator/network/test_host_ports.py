@@ -11,7 +11,7 @@ import pytest
 from pytest_kwait.simulator.network.cluster_network import list_host_ports
 from pytest_kwait.simulator.network.host_ports import HostPorts
 from tests.objects import pod
-from tests.simulator.network.test_service_proxy import running
+from tests.simulator.network.test_service_proxy import deny_connections, running
 
 if TYPE_CHECKING:
     from tests.simulator.network.test_service_proxy import ProxiedCluster
@@ -128,6 +128,24 @@ def test_second_pod_takes_a_loopback_port_over(free_port: int) -> None:
             return found
 
     assert asyncio.run(run()) == [b"first:", b"second:"]
+
+
+def test_connection_that_policies_deny_reaches_no_pod(
+    monkeypatch: pytest.MonkeyPatch, free_port: int
+) -> None:
+    async def run() -> list[tuple[str, str, int, str]]:
+        async with running() as cluster:
+            asked = deny_connections(cluster.api, monkeypatch)
+            ports = HostPorts(cluster.api, cluster.proxy)
+            await add(cluster, web_pod(hostPort=free_port))
+            await cluster.settle()
+            async with await cluster.serve(POD, b"a"):
+                with pytest.raises(ConnectionResetError):
+                    await cluster.request(b"", (NODE, free_port))
+            ports.close()
+            return asked
+
+    assert asyncio.run(run()) == [("127.0.0.1", POD, 8080, "TCP")]
 
 
 def test_taken_host_port_is_logged(free_port: int, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, ProcessSession
 from pytest_kwait.simulator.network import service_proxy
+from pytest_kwait.simulator.network.network_policies import get_network_policies
 from pytest_kwait.simulator.network.service_proxy import ServiceProxy
 from tests.simulator.cluster import new_cluster
 from tests.simulator.network.loopback_sockets import LoopbackSockets
@@ -359,6 +360,45 @@ def test_source_ranges_of_a_load_balancer_hold_for_pods() -> None:
                 return await cluster.request(b"")
 
     assert asyncio.run(run()) == b"a:"
+
+
+def deny_connections(
+    api: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, str, int, str]]:
+    """Let network policies deny all connections; return the list of those that are asked for."""
+    asked: list[tuple[str, str, int, str]] = []
+
+    def is_allowed(client: str, address: str, port: int, protocol: str = "TCP") -> bool:
+        asked.append((client, address, port, protocol))
+        return False
+
+    monkeypatch.setattr(get_network_policies(api), "is_allowed", is_allowed)
+    return asked
+
+
+@pytest.mark.parametrize("protocol", ["TCP", "UDP"])
+def test_connection_that_policies_deny_reaches_no_endpoint(
+    monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    """They are asked for the endpoint and the client's address."""
+
+    async def run() -> list[tuple[str, str, int, str]]:
+        async with running() as cluster:
+            asked = deny_connections(cluster.api, monkeypatch)
+            cluster.add("10.244.1.4", protocol=protocol)
+            await cluster.settle()
+            async with await cluster.serve("10.244.1.4", b"a"):
+                if protocol == "TCP":
+                    with pytest.raises(ConnectionResetError):
+                        await cluster.request(b"")
+                    return asked
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+                    client.sendto(b"lost", cluster.sockets.places[(*WEB, "udp")])
+                    while not asked:
+                        await async_sleep(0.01)
+            return asked
+
+    assert asyncio.run(run()) == [("127.0.0.1", "10.244.1.4", 8080, protocol)]
 
 
 def _set_ingress(cluster: ProxiedCluster, *addresses: str) -> None:

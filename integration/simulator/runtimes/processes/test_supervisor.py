@@ -33,6 +33,7 @@ def test_only_the_standard_library_is_loaded() -> None:
         "pytest_kwait",
         "pytest_kwait.simulator",
         "pytest_kwait.simulator.network",
+        "pytest_kwait.simulator.network.filter_rules",
         "pytest_kwait.simulator.network.loopback_blocks",
         "pytest_kwait.simulator.runtimes",
     }

@@ -11,6 +11,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.network.filter_rules import FilterRule, PortRange
 from pytest_kwait.simulator.runtimes.processes.container_init import (
     DEFAULT_PIDS,
     MAX_STATUS,
@@ -43,6 +44,7 @@ from pytest_kwait.simulator.runtimes.processes.messages import (
     receive,
 )
 from pytest_kwait.simulator.runtimes.processes.netlink import Netlink
+from pytest_kwait.simulator.runtimes.processes.packet_filter import PacketFilter
 from pytest_kwait.simulator.runtimes.processes.processes import (
     is_listening,
     kill,
@@ -98,6 +100,7 @@ class _Sandbox:
         self.storage = -1
         self.pause = 0
         self.stopped = False
+        self.filter: PacketFilter | None = None
         self.processes: list[_Process] = []
 
     def close(self) -> None:
@@ -193,6 +196,7 @@ class Launcher:
         # Until one could not be made.
         self._has_spares = isolated
         self._netlink = Netlink() if isolated else None
+        self._filter, self._rules = PacketFilter(), list[FilterRule]()
         self._logger: LoggerProcess | None = None
 
     # -- the loop
@@ -318,6 +322,9 @@ class Launcher:
             sandbox.storage = fds.pop(0)
             if sandbox.pause:
                 sandbox.namespaces["pid"] = fds.pop()
+            # The reason is in the answer to the message that has brought the rules.
+            with contextlib.suppress(OSError):
+                self._filter_pod(sandbox)
         self.send(reply, fds)
         for fd in fds:
             os.close(fd)
@@ -933,6 +940,34 @@ class Launcher:
                 if error.errno not in (errno.EEXIST, errno.EADDRNOTAVAIL):
                     number = error.errno or errno.EIO
         self.send({"op": "reply", "id": message["id"], "errno": number})
+
+    def _op_filter(self, message: Message, _: list[int]) -> None:
+        self._rules = [
+            FilterRule(source, destination, PortRange(*ports), is_allowed)
+            for source, destination, ports, is_allowed in message["rules"]
+        ]
+        # Packets between pods with programs do not come through this network.
+        pods = {f"{sandbox.config['address']}/32" for sandbox in self._sandboxes.values()}
+        number = 0
+        try:
+            self._filter.replace(rule for rule in self._rules if rule.destination not in pods)
+            for sandbox in self._sandboxes.values():
+                self._filter_pod(sandbox)
+        except OSError as error:
+            number = error.errno or errno.EIO
+        self.send({"op": "reply", "id": message["id"], "errno": number})
+
+    def _filter_pod(self, sandbox: _Sandbox) -> None:
+        """Apply the rules to the connections of a pod that has a network of its own.
+
+        Raises:
+            OSError: the kernel refuses them.
+        """
+        network = sandbox.namespaces.get("net")
+        if network is not None and (self._rules or sandbox.filter is not None):
+            sandbox.filter = sandbox.filter or PacketFilter(sandbox.config["address"])
+            with _entered_network(network):
+                sandbox.filter.replace(self._rules)
 
 
 def _run_logger(control: socket.socket) -> None:

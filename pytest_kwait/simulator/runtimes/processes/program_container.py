@@ -284,11 +284,16 @@ class PodPrograms(PodSandbox):
 
         try:
             self.write_volumes()
-            programs.runtime.run_sandbox(self._make_config(), on_ready)
+            runtime = programs.runtime
+            network = get_pod_networks(host.cluster).current
+            filtering = None if network is None else network.update_filter()
+            runtime.run_sandbox(self._make_config(), on_ready)
         except OSError as error:
             raise SandboxError(str(error)) from None
         programs.pods.add(self)
-        while not answers:
+        if filtering is not None:
+            filtering.add_done_callback(lambda _: host.resume_waiting())
+        while not answers or (filtering is not None and not filtering.done()):
             yield None
         answer = answers[0]
         if isinstance(answer, StartFailure):

@@ -26,6 +26,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.cluster_socket import
     listen,
     make_cluster_socket,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.connection_filter import FilterWriter
 from pytest_kwait.simulator.runtimes.processes.intercepted.service_routes import RouteWriter
 from pytest_kwait.simulator.runtimes.processes.logger import (
     HAS_LOGGER,
@@ -40,8 +41,9 @@ from pytest_kwait.simulator.runtimes.processes.processes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from pytest_kwait.simulator.network.filter_rules import FilterRule
     from pytest_kwait.simulator.network.relay import Routes
     from pytest_kwait.simulator.protocol.options import RequestedIsolation
 
@@ -700,6 +702,7 @@ class ContainerRuntime:
         self._replies: dict[int, asyncio.Future[socket.socket | None]] = {}
         self._addresses: AddressTable | None = None
         self._routes: RouteWriter | None = None
+        self._filter: FilterWriter | None = None
         # Whose loopback interface is 127.0.0.1 in a sandbox.
         self._owners: dict[int, str] = {}
 
@@ -796,6 +799,29 @@ class ContainerRuntime:
             if self._routes is None:
                 self._routes = RouteWriter((await self.get_isolation()).addresses)
             self._routes.write(routes)
+
+    async def filter_connections(self, rules: Sequence[FilterRule]) -> None:
+        """Drop new connections of programs as rules say.
+
+        Args:
+            rules: all there are.
+
+        Raises:
+            OSError: programs are plain processes, or the kernel filters no packets.
+        """
+        isolation = await self.get_isolation()
+        if not isolation.is_isolated:
+            raise OSError(errno.ENOTSUP, isolation.refusal)
+        table = await self._find_addresses()
+        if table is not None:
+            if self._filter is None:
+                self._filter = FilterWriter(isolation.addresses, table)
+            self._filter.write(rules)
+            return
+        try:
+            await self.ask({"op": "filter", "rules": rules})
+        except OSError as error:
+            raise OSError(error.errno, f"nf_tables: {error.strerror}") from None
 
     async def add_address(self, address: str) -> None:
         """Make an address of the pods' network local: of an interpreted pod; idempotent."""
@@ -1029,6 +1055,9 @@ class ContainerRuntime:
         if self._addresses is not None:
             self._addresses.close()
             self._addresses = None
+        if self._filter is not None:
+            self._filter.close()
+            self._filter = None
         self._drop_unsent()
         if self._isolation is not None and not self._isolation.done():
             self._isolation.set_exception(OSError(reason))

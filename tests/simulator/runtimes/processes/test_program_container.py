@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ from pytest_kwait.simulator.kubelet.container_config import make_container_confi
 from pytest_kwait.simulator.kubelet.cri import Image, ImageSpec, LinuxContainerResources
 from pytest_kwait.simulator.kubelet.logs import ContainerLog
 from pytest_kwait.simulator.kubelet_api import StartError
+from pytest_kwait.simulator.network.pod_network import get_pod_networks
 from pytest_kwait.simulator.protocol.container_scripts import EMPTY
 from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
 from pytest_kwait.simulator.runtimes.processes.program_container import (
@@ -33,7 +35,7 @@ from tests.simulator.runtimes.interpreted.container_harness import take_output
 from tests.simulator.runtimes.processes.fake_runtime import FakeRuntime, use_fake_runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pytest_kwait.simulator.objects import Obj
@@ -83,6 +85,35 @@ def test_a_program_runs_as_its_mapping_says(cluster: Cluster, runtime: FakeRunti
     assert (sandbox.config.id, sandbox.config.hostname) == (pod["metadata"]["uid"], "p")
     assert sandbox.config.address == pod["status"]["podIP"]
     assert f"{sandbox.config.address}\tp\n".encode() in sandbox.config.files["/etc/hosts"]
+
+
+class _Filtering:
+    """A filter of connections that is not in effect until the test says so."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.callbacks: list[Callable[[object], None]] = []
+
+    def done(self) -> bool:
+        return self.ended
+
+    def add_done_callback(self, callback: Callable[[object], None]) -> None:
+        self.callbacks.append(callback)
+
+
+def test_a_program_starts_once_its_connections_are_filtered(
+    cluster: Cluster, runtime: FakeRuntime
+) -> None:
+    filtering = _Filtering()
+    network: Any = SimpleNamespace(update_filter=lambda: filtering)
+    get_pod_networks(cluster.api).current = network
+    _start(cluster)
+    assert (len(runtime.sandboxes), runtime.containers) == (1, [])
+    filtering.ended = True
+    for callback in filtering.callbacks:
+        callback(filtering)
+    cluster.run(1)
+    assert cluster.get("pods", "p")["status"]["phase"] == "Running"
 
 
 @pytest.mark.parametrize(

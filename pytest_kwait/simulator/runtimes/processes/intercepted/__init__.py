@@ -11,6 +11,8 @@ one in.
 - `system_calls` has the numbers and registers of the processors.
 - `network` answers calls of sockets, with the addresses of `addresses`; `bound_sockets` looks for
   those that listen.
+- `service_routes` leads connections to services straight to endpoints, `connection_filter` those
+  that are not allowed to nowhere; both read a `shared_file` of the server.
 - `argument_memory` keeps changed arguments in the memory of programs.
 - `files` answers calls with paths, which `paths` resolves: those that open files itself, those that
   read or change their status by `status_calls` and `change_calls`, those that create, remove and

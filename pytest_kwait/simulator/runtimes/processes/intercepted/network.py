@@ -48,6 +48,10 @@ if TYPE_CHECKING:
         Memory,
         SystemCall,
     )
+    from pytest_kwait.simulator.runtimes.processes.intercepted.connection_filter import (
+        Place,
+        ProgramFilter,
+    )
     from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import InterfaceCalls
     from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
     from pytest_kwait.simulator.runtimes.processes.intercepted.service_routes import (
@@ -133,6 +137,7 @@ class NetworkCalls:
         unix_sockets: the paths of Unix sockets.
         interfaces: answers for netlink sockets.
         routes: the services that are reached without the server's proxy.
+        connection_filter: the rules for new connections.
     """
 
     def __init__(
@@ -142,9 +147,10 @@ class NetworkCalls:
         unix_sockets: UnixSockets,
         interfaces: InterfaceCalls,
         routes: ServiceRoutes,
+        connection_filter: ProgramFilter,
     ) -> None:
         self._pod, self._table, self._unix_sockets = pod, table, unix_sockets
-        self._routes = routes
+        self._routes, self._filter = routes, connection_filter
         self._interfaces = interfaces
         self._bound = BoundSockets()
         # By what /proc shows of a socket: those that take no IPv4, those that are bound to all
@@ -155,6 +161,8 @@ class NetworkCalls:
         self._looped: dict[str, IPv4Address | IPv6Address] = {}
         self._routed: dict[str, _Endpoint] = {}
         self._datagrams: dict[str, bool] = {}
+        # Those that have sent datagrams here, which are answered, by sockets.
+        self._senders: dict[str, bool] = {}
         self._long_names: dict[bytes, bytes] = {}
         self.answers: Mapping[str, Callable[[SystemCall], Answer]] = {
             "socket": self._answer_socket,
@@ -360,13 +368,33 @@ class NetworkCalls:
         """Return the machine's address for what a call's socket sends to."""
         name = _read_link(call.thread, as_signed(call.arguments[0]))
         _note(self._looped, name, self._find_looped(endpoint.host))
+        asked = endpoint
         if call.name == "connect":
             _note(self._unspecified, name, None)
             target = None if name in self._datagrams else self._find_route(endpoint)
             _note(self._routed, name, None if target is None else endpoint)
             endpoint = target or endpoint
+        silent = self._find_silent(name, endpoint)
+        if silent is not None:
+            if call.name == "connect":
+                _note(self._routed, name, asked)
+            return _replace(data, *silent)
         port = self._table.to_machine_port(endpoint.port)
         return _replace(data, self._find_target(endpoint.host, port), port)
+
+    def _find_silent(self, name: str, endpoint: _Endpoint) -> Place | None:
+        """Return where packets go that no rule allows; None for those that are allowed.
+
+        Args:
+            name: what /proc shows of the socket.
+        """
+        host = endpoint.host
+        if isinstance(host, IPv6Address) or self._find_looped(host) is not None:
+            return None
+        if _name_sender(name, endpoint) in self._senders:
+            return None
+        protocol = "UDP" if name in self._datagrams else "TCP"
+        return self._filter.find_silent(host, endpoint.port, protocol)
 
     def _find_route(self, endpoint: _Endpoint) -> _Endpoint | None:
         """Return an endpoint of a service; None if the proxy serves it.
@@ -566,6 +594,8 @@ class NetworkCalls:
             port = self._table.from_machine_port(endpoint.port)
             (family,) = _FAMILY.unpack_from(data)
             host = self._find_shown(found, name, port, is_own=is_own)
+            if not is_own and name in self._datagrams and self._filter:
+                _note(self._senders, _name_sender(name, _Endpoint(host, port)), value=True)
             if family == socket.AF_INET6 and host == UNSPECIFIED:
                 host = IPv6Address(0)
             memory.write(address, _replace(data, host, port))
@@ -601,6 +631,11 @@ class NetworkCalls:
             return data
         rest = name.removeprefix(prefix)
         return family + b"\0" + self._long_names.get(rest, rest)
+
+
+def _name_sender(name: str, endpoint: _Endpoint) -> str:
+    """Return the key of what has sent datagrams to a socket."""
+    return f"{name} {endpoint.host}:{endpoint.port}"
 
 
 def _note(known: dict[_Name, _Value], name: _Name, value: _Value | None) -> None:

@@ -29,6 +29,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     AddressTable,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Change
+from pytest_kwait.simulator.runtimes.processes.intercepted.connection_filter import ProgramFilter
 from pytest_kwait.simulator.runtimes.processes.intercepted.files import FileCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.interceptor import (
     CaughtCalls,
@@ -213,8 +214,9 @@ def _list_calls(
     pod_interfaces = PodInterfaces(address, pod.networks)
     interfaces = InterfaceCalls(pod_interfaces)
     network = NetworkCalls(
-        pod, table, files.sockets, interfaces, ServiceRoutes(environment.addresses)
-    )
+        pod, table, files.sockets, interfaces, ServiceRoutes(environment.addresses),
+        ProgramFilter(environment.addresses, pod.host),
+    )  # fmt: skip
     kernel = KernelFiles(pod, table, pod_interfaces, sandbox["sysctls"], files.answer)
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
     conditions = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import select
 import socket
 import struct
 from ipaddress import IPv4Address, IPv4Network
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.simulator.network.filter_rules import ALL_PORTS, FilterRule, PortRange
 from pytest_kwait.simulator.runtimes.processes.intercepted import addresses
 from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     LOCALHOST,
@@ -25,6 +28,10 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Descriptor,
     Pointers,
     Result,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.connection_filter import (
+    FilterWriter,
+    ProgramFilter,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import (
     InterfaceCalls,
@@ -85,11 +92,27 @@ def routes(tmp_path: Path) -> RouteWriter:
 
 
 @pytest.fixture
+def rules(table: AddressTable, tmp_path: Path) -> Iterator[FilterWriter]:
+    """Return what writes the rules for new connections."""
+    made = FilterWriter(str(tmp_path / "addresses"), table)
+    yield made
+    made.close()
+
+
+def make_calls(
+    pod: PodAddress, table: AddressTable, interfaces: InterfaceCalls, folder: Path
+) -> NetworkCalls:
+    """Return the answers to a pod's programs."""
+    path = str(folder / "addresses")
+    routes, rules = ServiceRoutes(path), ProgramFilter(path, pod.host)
+    return NetworkCalls(pod, table, FakeSockets(), interfaces, routes, rules)
+
+
+@pytest.fixture
 def calls(table: AddressTable, tmp_path: Path) -> Iterator[NetworkCalls]:
     """Return the answers to a pod's programs."""
     interfaces = InterfaceCalls(PodInterfaces(POD, NETWORKS))
-    pod, read = PodAddress(POD, POD, NETWORKS), ServiceRoutes(str(tmp_path / "addresses"))
-    made = NetworkCalls(pod, table, FakeSockets(), interfaces, read)
+    made = make_calls(PodAddress(POD, POD, NETWORKS), table, interfaces, tmp_path)
     yield made
     made.close()
     interfaces.close()
@@ -353,13 +376,76 @@ def test_datagrams_to_a_service_go_to_its_proxy(
     assert get_changes(target) == {1: inet(str(table.find(Address(SERVICE))), 53)}
 
 
+def get_place(sockaddr: object) -> tuple[IPv4Address, int]:
+    """Return the address and port of a `sockaddr_in`."""
+    assert isinstance(sockaddr, bytes)
+    port, host = struct.unpack_from("!H4s", sockaddr, 2)
+    return IPv4Address(host), port
+
+
+def test_connection_that_is_not_allowed_meets_nothing(
+    calls: NetworkCalls, table: AddressTable, routes: RouteWriter, rules: FilterWriter
+) -> None:
+    """By address or service; `getpeername` shows what was asked for."""
+    closed = FilterRule(str(POD), f"{OTHER}/32", PortRange("TCP", 8080, 8080), is_allowed=False)
+    rules.write([closed])
+    routes.write({(str(SERVICE), 80): [(str(OTHER), 8080)]})
+    with socket.socket() as made, socket.socket() as other:
+        for asked in (inet(str(OTHER), 8080), inet(str(SERVICE), 80)):
+            silent = get_changes(change(calls, "connect", asked, made.fileno()))[1]
+            host, port = get_place(silent)
+            assert table.find_address(host) not in (None, Address(OTHER), Address(SERVICE))
+            assert returned(calls, "getpeername", inet(str(host), port), fd=made.fileno()) == asked
+        # The connection is neither made nor refused.
+        other.setblocking(False)
+        assert other.connect_ex((str(host), port)) == errno.EINPROGRESS
+        assert select.select([], [other], [], 0) == ([], [], [])
+        endpoint = str(table.add(Address(OTHER)))
+        target = change(calls, "connect", inet(str(OTHER), 8081), made.fileno())
+        assert get_changes(target) == {1: inet(endpoint, 8081)}
+        rules.write([])
+        target = change(calls, "connect", inet(str(OTHER), 8080), made.fileno())
+        assert get_changes(target) == {1: inet(endpoint, 8080)}
+
+
+def test_rules_do_not_hold_for_a_pod_s_own_interface(
+    calls: NetworkCalls, table: AddressTable, rules: FilterWriter
+) -> None:
+    rules.write([FilterRule(str(POD), "0.0.0.0/0", ALL_PORTS, is_allowed=False)])
+    own = table.add(Address(POD))
+    for host in ("127.0.0.1", "0.0.0.0"):
+        target = change(calls, "sendto", inet(host, 8080))
+        assert get_changes(target)[4] == inet(str(own), 8080)
+    assert get_changes(change(calls, "sendto", inet6("::1", 8080)))[4] != inet6("::1", 8080)
+
+
+def test_datagrams_that_are_not_allowed_are_lost_but_for_answers(
+    calls: NetworkCalls, table: AddressTable, rules: FilterWriter
+) -> None:
+    rules.write([FilterRule(str(POD), f"{OTHER}/32", ALL_PORTS, is_allowed=False)])
+    kind = socket.AF_INET, socket.SOCK_DGRAM
+    answer = calls.answers["socket"](make_call("socket", FakeMemory(), *kind, 0))
+    assert isinstance(answer, Descriptor)
+    peer = str(table.add(Address(OTHER)))
+    with socket.socket(fileno=answer.fd) as made, socket.socket(*kind) as sender:
+        host, port = get_place(
+            get_changes(change(calls, "sendto", inet(str(OTHER), 4000), made.fileno()))[4]
+        )
+        assert (str(host), port) != (peer, 4000)
+        assert sender.sendto(b"lost", (str(host), port)) == 4
+        returned(calls, "recvfrom", inet(peer, 4000), fd=made.fileno())
+        target = change(calls, "sendto", inet(str(OTHER), 4000), made.fileno())
+        assert get_changes(target)[4] == inet(peer, 4000)
+        target = change(calls, "sendto", inet(str(OTHER), 4001), made.fileno())
+        assert get_changes(target)[4] == inet(str(host), port)
+
+
 def test_pod_of_the_node_s_network_has_its_loopback_interface(
     table: AddressTable, tmp_path: Path
 ) -> None:
     node = IPv4Address("172.30.0.2")
     interfaces = InterfaceCalls(PodInterfaces(node, NETWORKS))
-    pod, read = PodAddress(node, UNSPECIFIED, NETWORKS), ServiceRoutes(str(tmp_path / "addresses"))
-    calls = NetworkCalls(pod, table, FakeSockets(), interfaces, read)
+    calls = make_calls(PodAddress(node, UNSPECIFIED, NETWORKS), table, interfaces, tmp_path)
     shared = table.add(Address(LOCALHOST))
     answer = change(calls, "bind", inet("127.0.0.1", 80))
     calls.close()
