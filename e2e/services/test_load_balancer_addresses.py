@@ -13,8 +13,8 @@ import pytest
 
 from e2e.conftest import has_load_balancers
 from e2e.objects import container, pod, service
-from e2e.raising import times_out
-from pytest_kwait import wait
+from e2e.raising import raises, times_out
+from pytest_kwait import WaitFailed, wait
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait, KwaitFactory
@@ -123,7 +123,12 @@ def test_service_stays_pending_without_load_balancers(
         pytest.skip("services of this cluster get load balancers")
     create_web(kwait)
     kwait.wait_for_pod_ready("web")
-    times_out("no ingress yet", kwait.wait_for_load_balancer, "web")
+    times_out(
+        "no ingress yet, and no controller works on one"
+        r" \(on the embedded cluster: --kwait-load-balancers\)",
+        kwait.wait_for_load_balancer,
+        "web",
+    )
     found = kwait.get("service/web")
     assert found["status"] == {"loadBalancer": {}}
     assert not found["metadata"].get("finalizers")
@@ -173,7 +178,7 @@ def test_machine_is_outside_of_the_source_ranges(on_loopback: Kwait) -> None:
     assert request(address) == "web"
 
 
-def test_what_the_machine_refuses_is_shown_by_the_wait(on_loopback: Kwait) -> None:
+def test_what_the_machine_refuses_ends_the_wait(on_loopback: Kwait) -> None:
     """Another process has the port; it is tried again until that has ended."""
     create_web(on_loopback)
     taken = f"{find_address(on_loopback).rpartition('.')[0]}.201"
@@ -181,11 +186,12 @@ def test_what_the_machine_refuses_is_shown_by_the_wait(on_loopback: Kwait) -> No
         process.bind((taken, PORT))
         process.listen()
         on_loopback.create(service("late", **BALANCED, loadBalancerIP=taken))
-        times_out(
-            rf"SyncLoadBalancerFailed.* listen on {taken}:{PORT}/TCP: Address already in use",
-            on_loopback.wait_for_load_balancer,
-            "late",
-        )
+        with raises(
+            WaitFailed,
+            match="can no longer have a load balancer: SyncLoadBalancerFailed: Error syncing load"
+            f" balancer: .* listen on {taken}:{PORT}/TCP: Address already in use",
+        ):
+            on_loopback.wait_for_load_balancer("late", grace="1s")
     assert find_address(on_loopback, "late") == taken
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, overload
 
 from pytest_kwait.apimachinery.validation import check_namespace
-from pytest_kwait.client.resource import SERVICES
+from pytest_kwait.client.resource import EVENTS, SERVICES
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import check_bool, check_text
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.endpoints import ServiceEndpoints
+from pytest_kwait.framework.events import EventFields, EventSource, LastEventStore
 from pytest_kwait.framework.named_objects import (
     AbsentObject,
     NamedObject,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.condition import Source
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
@@ -40,6 +42,8 @@ FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 """The finalizer that keeps a service until its load balancer is gone."""
 
 Obj: TypeAlias = "dict[str, Any]"
+_UNTOUCHED = "and no controller works on one (on the embedded cluster: --kwait-load-balancers)"
+_SYNC_FAILED = "SyncLoadBalancerFailed"
 REQUEST_TIMEOUT = 10.0
 """Timeout of one request, in seconds."""
 
@@ -69,7 +73,12 @@ def _untyped(obj: Obj) -> Failed | None:
 
 def _none_yet(obj: Obj) -> Pending:
     kind = (obj.get("spec") or {}).get("loadBalancerClass")
-    return Pending(f"no ingress yet{f', of load balancer class {kind}' if kind else ''}")
+    if kind:
+        return Pending(f"no ingress yet, of load balancer class {kind}")
+    if FINALIZER in (obj["metadata"].get("finalizers") or ()) or _load_balancer_addresses(obj):
+        return Pending("no ingress yet")
+    # The service controller of a cloud provider adds it first.
+    return Pending(f"no ingress yet, {_UNTOUCHED}")
 
 
 def _has_load_balancer(obj: Obj) -> Verdict:
@@ -101,13 +110,13 @@ def wait_for_load_balancer(
     An address is an IP or a hostname. Upstream fails at an ingress that has neither yet.
 
     Raises:
-        WaitFailed: the service has another type, or was deleted.
+        WaitFailed: the service has another type, or was deleted, or the service controller
+            still fails to make a load balancer.
 
     Source: service/jig.go WaitForLoadBalancer.
     """
-    return _service(
-        namespace, name, ObjectGoal("have a load balancer", _has_load_balancer, alive=True)
-    )
+    goal = ObjectGoal("have a load balancer", _has_load_balancer, alive=True)
+    return BalancedService(namespace, name, goal)
 
 
 @wait(
@@ -128,7 +137,8 @@ def wait_for_new_ingress_ip(
         existing_ip: the previous IP or hostname.
 
     Raises:
-        WaitFailed: the service has another type, or was deleted.
+        WaitFailed: the service has another type, or was deleted, or the service controller
+            still fails to make a load balancer.
 
     Source: service/jig.go WaitForNewIngressIP.
     """
@@ -143,7 +153,7 @@ def wait_for_new_ingress_ip(
         return Met() if points[0] != before else Pending(f"ingress is {before} still")
 
     goal = ObjectGoal(f"have another ingress than {before}", evaluate, alive=True)
-    return _service(namespace, name, goal)
+    return BalancedService(namespace, name, goal)
 
 
 @wait(limit="load_balancer_cleanup", kind=SERVICES, summary="a service without load balancer")
@@ -270,6 +280,33 @@ def wait_for_service(
     if not check_bool("present", present):
         return _absent_service(namespace, name, None)
     return _service(namespace, name, ObjectGoal("get created", lambda obj: Met()))
+
+
+class BalancedService(NamedObject):
+    """A service reaches a state of its load balancer, which the service controller makes."""
+
+    def __init__(self, namespace: str, name: str, goal: ObjectGoal) -> None:
+        check_namespace(name, "service")
+        super().__init__(SERVICES, check_namespace(namespace), name, goal, _describe_load_balancer)
+        self._events = LastEventStore()
+        self._event_source = EventSource(
+            EVENTS, namespace, self._events, fields=EventFields, kind="Service", about=name
+        )
+
+    def deferred_source(self) -> Source | None:
+        """Return the events of a service without the load balancer: they name the error."""
+        return None if self.object.current is None else self._event_source
+
+    def deferred_verdict(self) -> Failed | None:
+        """Return the last error of the service controller; it goes on trying.
+
+        Source: k8s.io/cloud-provider controllers/service/controller.go, `syncService`.
+        """
+        event = self._events.last(self.object.uid)
+        if event is None or event.get("reason") != _SYNC_FAILED:
+            return None
+        message = " ".join((event.get("message") or "").split())
+        return Failed(f"{_SYNC_FAILED}: {message}", Grace.LONG)
 
 
 def _service(namespace: str, name: str, goal: ObjectGoal) -> NamedObject:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait as kw
-from pytest_kwait.client.resource import SERVICES
+from pytest_kwait.client.resource import EVENTS, SERVICES
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.registry import condition_of
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 SHORT, LONG = Grace.SHORT, Grace.LONG
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
+UNTOUCHED = (
+    "no ingress yet, and no controller works on one"
+    " (on the embedded cluster: --kwait-load-balancers)"
+)
 IP, HOST = {"ip": "192.0.2.7"}, {"hostname": "lb.example"}
 
 
@@ -41,9 +45,21 @@ def balanced(*ingress: Any, kind: str = "LoadBalancer", **metadata: Any) -> Any:
 
 
 DELETING = {"deletionTimestamp": "now"}
+SYNC_FAILED = {
+    "metadata": {"name": "web.1", "namespace": "ci-1"},
+    "involvedObject": {"kind": "Service", "name": "web", "uid": "s-1"},
+    "reason": "SyncLoadBalancerFailed",
+    "message": "Error syncing load balancer: quota exceeded",
+    "lastTimestamp": "2026-01-01T00:00:00Z",
+}
 ROWS: dict[str, tuple[Any, Any, Verdict]] = {
     "no service": (condition_of(wait_for_load_balancer), None, Pending("not found yet")),
-    "no ingress": (condition_of(wait_for_load_balancer), balanced(), Pending("no ingress yet")),
+    "no ingress": (condition_of(wait_for_load_balancer), balanced(), Pending(UNTOUCHED)),
+    "no ingress yet from a service controller": (
+        condition_of(wait_for_load_balancer),
+        balanced(finalizers=[FINALIZER]),
+        Pending("no ingress yet"),
+    ),
     "no ingress of a class": (
         condition_of(wait_for_load_balancer),
         {"metadata": {"name": "web"}, "spec": {"type": "LoadBalancer", "loadBalancerClass": "x/y"}},
@@ -225,12 +241,43 @@ def test_a_service_of_another_type(client: ApiClient, session: FakeSession) -> N
     )
 
 
+@MODES
+def test_errors_of_the_service_controller_end_the_wait(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    """It tries again for ever, so the last error counts once it has lasted."""
+    session.put(SERVICES, balanced(uid="s-1", finalizers=[FINALIZER]))
+    session.put(EVENTS, SYNC_FAILED)
+
+    with pytest.raises(WaitFailed) as caught:
+        kw.wait_for_load_balancer(client, "ci-1", "web", mode=mode)
+
+    assert caught.value.args == (
+        "service ci-1/web can no longer have a load balancer: SyncLoadBalancerFailed: Error"
+        " syncing load balancer: quota exceeded",
+    )
+    assert session.clock.monotonic() < 60
+
+
+def test_an_error_that_the_service_controller_overcomes(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(SERVICES, balanced(uid="s-1", finalizers=[FINALIZER]))
+    session.put(EVENTS, SYNC_FAILED)
+    session.at(20, session.put, SERVICES, balanced(IP, uid="s-1", finalizers=[FINALIZER]))
+
+    found = kw.wait_for_load_balancer(client, "ci-1", "web")
+
+    assert found["status"]["loadBalancer"]["ingress"] == [IP]
+    assert session.clock.monotonic() == 20.0
+
+
 HEADLINES = [
-    ("wait_for_load_balancer", (), "have a load balancer within 2s: no ingress yet"),
+    ("wait_for_load_balancer", (), f"have a load balancer within 2s: {UNTOUCHED}"),
     (
         "wait_for_new_ingress_ip",
         ("192.0.2.7",),
-        "have another ingress than 192.0.2.7 within 2s: no ingress yet",
+        f"have another ingress than 192.0.2.7 within 2s: {UNTOUCHED}",
     ),
     (
         "wait_for_service_updated_with_finalizer",
