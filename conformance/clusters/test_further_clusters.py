@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conformance.runs.inner_runs import run
+from pytest_kwait.simulator.protocol.recording.files import read_recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,13 +128,14 @@ def test_it_fails(kwait, peer):
 
 
 def test_what_a_failed_test_has_on_a_further_cluster(kwait: Kwait, tmp_path: Path) -> None:
-    """Its objects are in the artifacts, and nothing of it stays."""
+    """Its objects and its recording are in the artifacts, and nothing of it stays."""
     status, said = run(
         tmp_path,
         None,
         SHARED,
         f"--kwait-clusters=live=existing --kubeconfig={kwait.cluster.kubeconfig}",
         "--kwait-artifacts=artifacts",
+        "--kwait-record=failed",
         "--kwait-deletion-wait=1m",
     )
     assert status == 1, said
@@ -142,6 +144,10 @@ def test_what_a_failed_test_has_on_a_further_cluster(kwait: Kwait, tmp_path: Pat
     namespace = (tmp_path / "namespace").read_text()
     [objects] = (tmp_path / "artifacts").glob(f"*/{namespace}/objects/configmaps.yaml")
     assert "name: settings" in objects.read_text()
+    [file] = (tmp_path / "artifacts").glob("*/recording-live.jsonl.gz")
+    recording = read_recording(file)
+    assert recording.header.namespaces == [namespace]
+    assert f"{namespace}/settings" in {line.key for line in recording.lines}
     kwait.wait_for(f"namespace/{namespace}", "delete", timeout="1m")
     kwait.wait_for(f"priorityclass/{namespace}", "delete", timeout="1m")
 

@@ -15,6 +15,7 @@ artifacts are written before it does.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import threading
@@ -31,6 +32,7 @@ from pytest_kwait.plugin.failures import (
     Failure,
     failed_waits_in,
     failure_of,
+    find_further_cluster,
     group_by_client,
     headline_of,
     namespaces_of,
@@ -44,7 +46,7 @@ from pytest_kwait.plugin.report_guard import guard_report
 from pytest_kwait.plugin.timeout import running_item, time_left
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
     from pytest_kwait.clusters.cluster import Cluster
@@ -66,6 +68,15 @@ _MIN_DUMP_SECONDS = 0.2
 _DUMP_PART = 0.5
 """Part of the time until the test's own timeout; the rest is for its teardown."""
 
+_NO_FAILURES = (
+    KeyboardInterrupt,
+    SystemExit,
+    GeneratorExit,
+    pytest.exit.Exception,
+    pytest.skip.Exception,
+)
+"""Errors that end a block or a fixture, and are no failure of the test."""
+
 _attempt_key: pytest.StashKey[_Attempt] = pytest.StashKey()
 
 
@@ -80,12 +91,31 @@ class _Attempt:
         """The namespaces that are in the folder."""
         self.timer: threading.Timer | None = None
         """Writes the folder before pytest-timeout ends the process."""
+        self.phase = "setup"
+        self.left_by: BaseException | None = None
+        """The error that has ended the last block of a namespace; None before one has."""
+        self.is_provisional = False
+        """True while the folder has only what such blocks held, and no failure was reported."""
 
     def begin(self) -> None:
-        """Begin the next attempt, as its setup has ended."""
+        """Begin the next attempt, with its setup."""
         self.number += self._has_begun
         self._has_begun = True
-        self.folder, self.dumped = None, set()
+        self.phase, self.left_by = "setup", None
+        self.forget_folder()
+
+    def forget_folder(self) -> None:
+        """Write to a new folder from now on."""
+        self.folder, self.dumped, self.is_provisional = None, set(), False
+
+
+def _is_in_chain(error: BaseException, failure: BaseException | None) -> bool:
+    """Return whether a failure is an error, or was raised while that was handled."""
+    while failure is not None:
+        if failure is error:
+            return True
+        failure = failure.__cause__ or failure.__context__
+    return False
 
 
 def _journal_path(folder: Path, worker: str) -> Path:
@@ -249,6 +279,7 @@ class ArtifactCollector:
                 provider=cluster.provider,
                 kubeconfig=str(cluster.kubeconfig),
                 context=cluster.context,
+                cluster=self._run.name_of(cluster),
             )
             self._recorder.journal.write(JournalEntry(place=place))
 
@@ -258,6 +289,39 @@ class ArtifactCollector:
             from pytest_kwait.suite.report.records import JournalEntry, NamespaceUse
 
             self._recorder.journal.write(JournalEntry(place=NamespaceUse(namespace, left=True)))
+
+    def record_failed_use(self, namespace: str, error: BaseException) -> None:
+        """Write what a namespace holds, before the error that leaves its block removes it.
+
+        The report of the failure is made after that. If the test handles the error, what was
+        written is removed.
+
+        Args:
+            namespace: a namespace that still exists.
+        """
+        item = running_item(self._config)
+        if item is None or isinstance(error, _NO_FAILURES) or not self.wants(item, error):
+            return
+        attempt = _attempt_of(item)
+        is_new = attempt.folder is None
+        with self._writing(item) as folder:
+            if folder is None:
+                return
+            attempt.is_provisional = attempt.is_provisional or is_new
+            if attempt.left_by is not None:
+                self._forget_unless_in(item, attempt.left_by, error)
+            attempt.left_by = error
+            further = find_further_cluster(self._run, [error])
+            self._record(
+                item,
+                folder,
+                RecordedFailure(
+                    attempt.phase,
+                    headline_of(error),
+                    cluster="" if further is None else further.name,
+                ),
+            )
+            self._dump(item, folder, [namespace])
 
     def _read_worker_journal(self, worker: str) -> CrashJournal:
         """Return the journal of a crashed worker."""
@@ -274,11 +338,10 @@ class ArtifactCollector:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Write the folder of a test once a phase of it has failed."""
-        if call.when == "setup":
-            _attempt_of(item).begin()
         waits = list(failed_waits_in(call.excinfo.value if call.excinfo is not None else None))
         report = yield
         error = call.excinfo.value if call.excinfo is not None else None
+        self._settle_provisional(item, error if report.failed else None)
         if report.failed and (error is None or self.wants(item, error)):
             failure = failure_of(report)
             # Namespaces of a failed teardown were dumped during it.
@@ -293,7 +356,11 @@ class ArtifactCollector:
                     folder.write(f"evidence{part}.json", facts)
                     # First: it is due at the failure, and takes one request.
                     failure.recording = self._record(
-                        item, folder, RecordedFailure(report.when, failure.headline, call.stop)
+                        item,
+                        folder,
+                        RecordedFailure(
+                            report.when, failure.headline, call.stop, failure.further_cluster
+                        ),
                     )
                     self._dump(item, folder)
                     failure.folder = str(folder.path)
@@ -304,6 +371,30 @@ class ArtifactCollector:
         elif report.passed and report.when == "call":
             self._record_passed(item)
         return report
+
+    def _settle_provisional(self, item: pytest.Item, error: BaseException | None) -> None:
+        """Keep what a block of a namespace has left if its error is the failure of the test.
+
+        Args:
+            error: the failure; None without one.
+        """
+        attempt = _attempt_of(item)
+        left_by, attempt.left_by = attempt.left_by, None
+        if left_by is None:
+            return
+        self._forget_unless_in(item, left_by, error)
+        if error is None and attempt.is_provisional and attempt.folder is not None:
+            shutil.rmtree(attempt.folder.path, ignore_errors=True)
+            attempt.forget_folder()
+        attempt.is_provisional = False
+
+    def _forget_unless_in(
+        self, item: pytest.Item, handled: BaseException, error: BaseException | None
+    ) -> None:
+        """Forget the recording of an error that the test has handled, if another one follows."""
+        recorder = self._run.find(RecordingWriter)
+        if recorder is not None and not _is_in_chain(handled, error):
+            recorder.forget(item)
 
     def _record_passed(self, item: pytest.Item) -> None:
         recorder = self._run.find(RecordingWriter)
@@ -323,12 +414,24 @@ class ArtifactCollector:
             return ""
         return recorder.record_test(item, folder, namespaces_of(item), failure)
 
-    def pytest_runtest_setup(self) -> None:
-        """Dump nothing if the setup tears down a fixture, to make it with another parameter."""
+    # First: fixtures may fail in it.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Begin an attempt.
+
+        Nothing is dumped if the setup tears down a fixture, to make it with another parameter.
+        """
+        _attempt_of(item).begin()
         self._torn_down = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Record that the test itself begins."""
+        _attempt_of(item).phase = "call"
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         """Record whose teardown begins."""
+        _attempt_of(item).phase = "teardown"
         self._torn_down = item
 
     @pytest.hookimpl(wrapper=True)
@@ -523,7 +626,7 @@ class ArtifactCollector:
         __tracebackhide__ = True
         try:
             finish_fixture(fixturedef, request)
-        except (KeyboardInterrupt, SystemExit, pytest.exit.Exception, pytest.skip.Exception):
+        except _NO_FAILURES:
             raise
         except BaseException as error:
             item = self._torn_down
@@ -569,10 +672,17 @@ class ArtifactCollector:
         # It is escaped as JSON, except what JSON need not escape.
         return escape_control_characters(text, "\\u{:04x}")
 
-    def _dump(self, item: pytest.Item, folder: ArtifactFolder) -> None:
-        """Dump the namespaces of a test, each once, at its first failure."""
+    def _dump(
+        self, item: pytest.Item, folder: ArtifactFolder, only: Sequence[str] | None = None
+    ) -> None:
+        """Dump the namespaces of a test, each once, at its first failure.
+
+        Args:
+            only: the namespaces to dump now; None for all.
+        """
         dumped = _attempt_of(item).dumped
-        names = [name for name in namespaces_of(item) if name not in dumped]
+        chosen = namespaces_of(item) if only is None else only
+        names = [name for name in chosen if name not in dumped]
         groups = group_by_client(item, names)
         if not groups or not names or folder.trouble:
             return

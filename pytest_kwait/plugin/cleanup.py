@@ -31,10 +31,14 @@ class NamespaceInUse:
         namespace: its name.
         advice: the command to inspect it if it is kept.
         client: the client that created it.
+        cluster: its cluster.
     """
 
-    def __init__(self, node: Any, namespace: str, advice: str, client: Any) -> None:
+    def __init__(
+        self, node: Any, namespace: str, advice: str, client: Any, cluster: Cluster
+    ) -> None:
         self.client = client
+        self.cluster = cluster
         self.node = node
         self.namespace = namespace
         self.advice = advice

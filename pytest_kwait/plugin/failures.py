@@ -101,6 +101,11 @@ class Failure:
         self.kubectl = list(kubectl)
         self.cluster = cluster
 
+    @property
+    def further_cluster(self) -> str:
+        """The name of that further cluster; empty for the run's own."""
+        return self.cluster.rpartition(" ")[2]
+
     def attach(self, report: pytest.TestReport) -> None:
         """Attach this to a report, as values that pytest-xdist can serialize."""
         vars(report)[_ATTRIBUTE] = {**vars(self), "namespaces": list(self.namespaces)}
@@ -163,7 +168,7 @@ class FailureReporter:
             headline = "failed" if error is None else cut_headline(redact(headline_of(error)))
             awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
             step = cut_headline(redact(get_failed_step(error)))
-            further = _find_further_cluster(self._run, errors)
+            further = find_further_cluster(self._run, errors)
             Failure(
                 headline,
                 awaited,
@@ -438,7 +443,7 @@ def _find_place(config: pytest.Config, report: pytest.TestReport) -> str:
     return ""
 
 
-def _find_further_cluster(run: Run, errors: Iterable[BaseException]) -> FurtherCluster | None:
+def find_further_cluster(run: Run, errors: Iterable[BaseException]) -> FurtherCluster | None:
     """Return the further cluster that the note of a failed wait names; None for the run's own."""
     notes = chain.from_iterable(getattr(error, "__notes__", ()) for error in errors)
     names = [found[1] for found in map(_CLUSTER_NOTE.fullmatch, notes) if found is not None]

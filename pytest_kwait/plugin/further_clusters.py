@@ -9,6 +9,7 @@ from pytest_kwait.clusters.cluster import Cluster
 from pytest_kwait.errors import ClusterError, InvalidArgument
 from pytest_kwait.plugin.cluster import RunCluster
 from pytest_kwait.plugin.namespaces import make_client, make_kwait, make_namespace, make_namespaces
+from pytest_kwait.plugin.recording import RecordingWriter
 from pytest_kwait.plugin.run import run_of
 from pytest_kwait.plugin.timeout import running_item
 
@@ -131,6 +132,9 @@ class FurtherClusters:
         if cluster.provider == "embedded":
             enter(run_cluster.mapped_images(cluster, self._images))
             enter(run_cluster.allowed_egress(cluster, self._egress))
+        run = run_of(self._config)
+        if (recorder := run.find(RecordingWriter)) is not None:
+            recorder.record_further_cluster(cluster, run.name_of(cluster))
         client = enter(make_client(self._config, self._session, cluster))
         namespaces = enter(make_namespaces(self._config, cluster, client))
         return ClusterInUse(cluster, client, namespaces)

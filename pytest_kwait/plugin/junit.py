@@ -25,7 +25,6 @@ _ATTACHED_FILES = (
     "evidence.json",
     "evidence-teardown.json",
     "problems.txt",
-    "recording.jsonl.gz",
 )
 """The artifact files that are attached if they exist."""
 
@@ -65,10 +64,14 @@ class JUnitProperties:
 
     def _attach(self, report: pytest.TestReport, folder: str) -> None:
         """Link artifact files in the format that GitLab and Jenkins read."""
+        from pytest_kwait.suite.artifacts.recording import FILE_PATTERN
+
         phase = "-teardown" if report.when == "teardown" else ""
+        files = [Path(folder, name) for name in _ATTACHED_FILES]
+        files += sorted(Path(folder).glob(FILE_PATTERN))
         links = [
             f"[[ATTACHMENT|{relative_path(self._config, str(path))}]]"
-            for path in (Path(folder, name) for name in _ATTACHED_FILES)
+            for path in files
             if path.exists() and ("-teardown" in path.name or not phase)
         ]
         for writer in self._config.pluginmanager.get_plugins():
@@ -88,6 +91,8 @@ def _properties(run: Run, report: pytest.TestReport) -> Iterator[tuple[str, str]
         yield "kwait_recording", relative_path(run.config, failure.recording)
     if failure.step:
         yield "kwait_step", failure.step
+    if failure.cluster:
+        yield "kwait_cluster", failure.cluster
     for namespace in failure.namespaces:
         yield "kwait_namespace", namespace
     if failure.folder or failure.namespaces:

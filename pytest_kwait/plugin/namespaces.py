@@ -196,13 +196,13 @@ def make_namespace(
         finally:
             if name != owner.name:
                 # Refused, or its name was taken.
-                _stop_recording(config, owner.name)
+                _stop_recording(config, owner.name, cluster)
     advice = (
         _ENDS.format(cluster.title, _WAYS.get(cluster.provider, _KEPT_CLUSTER))
         if cluster.ends_with_run
         else f"look: {namespaces.hint(name)}"
     )
-    placement = NamespaceInUse(node, name, advice, namespaces.client)
+    placement = NamespaceInUse(node, name, advice, namespaces.client, cluster)
     cleanup = run_of(config).get(Cleanup)
     cleanup.namespaces.append(placement)
     hooks = NamespaceHooks(
@@ -278,10 +278,14 @@ def recorded_use(
     _record(config, namespace, cluster, is_new=False)
     try:
         yield
+    except BaseException as error:
+        if is_made:
+            artifacts.record_failed_use(namespace, error)
+        raise
     finally:
         artifacts.record_namespace_left(namespace)
         if is_made:
-            _stop_recording(config, namespace)
+            _stop_recording(config, namespace, cluster)
 
 
 def _record(config: pytest.Config, namespace: str, cluster: Cluster, *, is_new: bool) -> None:
@@ -291,11 +295,11 @@ def _record(config: pytest.Config, namespace: str, cluster: Cluster, *, is_new: 
         recorder.record_namespace(namespace, cluster, is_new=is_new)
 
 
-def _stop_recording(config: pytest.Config, namespace: str) -> None:
+def _stop_recording(config: pytest.Config, namespace: str, cluster: Cluster) -> None:
     from pytest_kwait.plugin.recording import RecordingWriter
 
     if (recorder := run_of(config).find(RecordingWriter)) is not None:
-        recorder.stop_recording_namespace(namespace)
+        recorder.stop_recording_namespace(namespace, cluster)
 
 
 def _is_left_to_run(config: pytest.Config, node: Any, owner: Owner, cluster: Cluster) -> bool:

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_kwait.engine.active_waits import WaitObserver
 from pytest_kwait.errors import InvalidArgument, KwaitError
+from pytest_kwait.plugin.cleanup import namespaces_in_use
 from pytest_kwait.plugin.timeout import time_left
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ _READ_SECONDS = 5.0
 
 _TIME_PART = 0.2
 """The part that either may take of the time until the test's own timeout."""
+
+_MAIN = "main"
+"""The folder of the journals of a process that is no worker."""
+
+_FURTHER = "clusters"
+"""The folder of the journals of further clusters."""
 
 _recorded_key: pytest.StashKey[_RecordedItem] = pytest.StashKey()
 
@@ -79,12 +86,33 @@ class RecordedFailure:
         phase: the phase that failed.
         headline: the failure in one line.
         at: its time in seconds since the epoch; None for now.
+        cluster: the name of the further cluster of its wait; empty for the run's own.
     """
 
-    def __init__(self, phase: str, headline: str, at: float | None = None) -> None:
+    def __init__(
+        self, phase: str, headline: str, at: float | None = None, cluster: str = ""
+    ) -> None:
         self.phase = phase
         self.headline = headline
         self.at = at
+        self.cluster = cluster
+
+
+class _RecordedCluster(NamedTuple):
+    """A cluster that is recorded.
+
+    Args:
+        name: the name of a further cluster, or a number; empty for the run's own.
+        cluster: the cluster.
+        folder: the folder of its journals, and of those of all workers that watch it.
+        history: the history that this process watches; None on an embedded cluster, which writes
+            it.
+    """
+
+    name: str
+    cluster: Cluster
+    folder: Path
+    history: WatchedHistory | None
 
 
 class _TestEvents(WaitObserver):
@@ -131,10 +159,10 @@ class RecordingWriter:
         self._run = run
         self._events: _TestEvents | None = None
         """None if nothing is recorded."""
-        self._cluster: Cluster | None = None
-        """The cluster of the tests, once it is recorded."""
-        self._history: WatchedHistory | None = None
-        """The history that this process watches; None on an embedded cluster, which writes it."""
+        self._recorded: list[_RecordedCluster] = []
+        """The clusters that are recorded, the run's own first."""
+        self._further = 0
+        """The number of further clusters."""
         self._unreachable: dict[tuple[str, str | None], str] = {}
         """Why a cluster of a crashed worker does not answer, by its kubeconfig and context."""
 
@@ -186,7 +214,7 @@ class RecordingWriter:
     @property
     def records_passed_tests(self) -> bool:
         """Return whether tests that passed are recorded."""
-        return self._cluster is not None and self._is_recorded(failed=False)
+        return bool(self._recorded) and self._is_recorded(failed=False)
 
     def _is_recorded(self, *, failed: bool) -> bool:
         settings = self._run.settings
@@ -195,21 +223,41 @@ class RecordingWriter:
         return always or (failed and settings.recorded != "never")
 
     def record_cluster(self, cluster: Cluster) -> None:
-        """Record the cluster from now on, if tests are recorded."""
+        """Record the run's own cluster from now on, if tests are recorded."""
+        if self._events is not None and (recorded := self._start("", cluster)) is not None:
+            self._recorded.insert(0, recorded)
+
+    def record_further_cluster(self, cluster: Cluster, name: str) -> None:
+        """Record a further cluster from now on, if tests are recorded.
+
+        Args:
+            name: its name; empty for a cluster of a suite's fixture.
+        """
+        self._further += 1
         if self._events is None:
             return
+        # Each worker has that of its fixture.
+        name = name or "-".join(filter(None, (self._run.worker, str(self._further))))
+        if (recorded := self._start(name, cluster)) is not None:
+            self._recorded.append(recorded)
+
+    def _start(self, name: str, cluster: Cluster) -> _RecordedCluster | None:
+        """Start to record a cluster; None for one that is not recorded."""
+        folder = self._journals_folder(name)
         # A conftest's fixture may return any object, or another cluster than the run's.
         provider = getattr(cluster, "provider", "")
         if provider == "embedded":
-            if cluster.record_history(self._journals_folder()) is not None:
-                self._cluster = cluster
-        elif provider and self._run.settings.record is not None:
-            from pytest_kwait.suite.artifacts.history import WatchedHistory
+            is_kept = cluster.record_history(folder) is not None
+            return _RecordedCluster(name, cluster, folder, None) if is_kept else None
+        if not provider or self._run.settings.record is None or self._events is None:
+            return None
+        from pytest_kwait.suite.artifacts.history import WatchedHistory
 
-            self._cluster = cluster
-            folder = self._worker_folder(self._run.worker)
-            self._history = WatchedHistory(cluster.client, folder, self._events.begun)
-            self._history.start()
+        history = WatchedHistory(
+            cluster.client, folder / (self._run.worker or _MAIN), self._events.begun
+        )
+        history.start()
+        return _RecordedCluster(name, cluster, folder, history)
 
     def record_namespace(self, namespace: str, cluster: Cluster, *, is_new: bool) -> None:
         """Record a namespace from now on, if this process watches its cluster.
@@ -217,18 +265,28 @@ class RecordingWriter:
         Args:
             is_new: whether it does not exist yet.
         """
-        if self._history is not None and cluster is self._cluster:
-            self._history.enter(namespace, is_new=is_new)
+        if (history := self._history_of(cluster)) is not None:
+            history.enter(namespace, is_new=is_new)
 
-    def stop_recording_namespace(self, namespace: str) -> None:
+    def stop_recording_namespace(self, namespace: str, cluster: Cluster) -> None:
         """Record a namespace no longer, as no test uses it any more."""
-        if self._history is not None:
-            self._history.leave(namespace)
+        if (history := self._history_of(cluster)) is not None:
+            history.leave(namespace)
+
+    def _history_of(self, cluster: Cluster) -> WatchedHistory | None:
+        """Return the history that this process watches of a cluster."""
+        histories = (known.history for known in self._recorded if known.cluster is cluster)
+        return next(histories, None)
 
     def _stop_watching(self) -> None:
-        history, self._history = self._history, None
-        if history is not None:
-            history.stop()
+        recorded, self._recorded = self._recorded, []
+        for known in recorded:
+            if known.history is not None:
+                known.history.stop()
+
+    def forget(self, item: pytest.Item) -> None:
+        """Write the recording of a test again: its failure was none, or not the one."""
+        item.stash.setdefault(_recorded_key, _RecordedItem()).written = None
 
     def record_test(
         self,
@@ -248,22 +306,44 @@ class RecordingWriter:
         Returns:
             the path of the recording; empty without one.
         """
-        events, cluster, history = self._events, self._cluster, self._history
-        recorded_item = item.stash.setdefault(_recorded_key, _RecordedItem())
+        events, recorded_item = self._events, item.stash.setdefault(_recorded_key, _RecordedItem())
         written = recorded_item.written
         known = "" if written is None else written.path
         is_done = written is not None and (written.has_failure or failure is None)
-        if is_done or events is None or cluster is None or not namespaces:
+        if is_done or events is None or not self._recorded or not namespaces:
             return known
         if not self._is_recorded(failed=failure is not None):
             return ""
+        paths: dict[str, str] = {}
+        for place in self._recorded:
+            names = [name for name in namespaces if _is_on(item, name, place)]
+            if names:
+                paths[place.name] = self._record_on(place, item, folder, names, events, failure)
+        path = paths.get("" if failure is None else failure.cluster) or next(
+            filter(None, paths.values()), ""
+        )
+        if path:
+            self._play(item.nodeid, self._run.worker, path, folder)
+        recorded_item.written = _WrittenRecording(path or known, failure is not None)
+        return path or known
+
+    def _record_on(
+        self,
+        place: _RecordedCluster,
+        item: pytest.Item,
+        folder: ArtifactFolder,
+        namespaces: list[str],
+        events: _TestEvents,
+        failure: RecordedFailure | None,
+    ) -> str:
+        """Write the recording of a test on one cluster; return its path, empty without one."""
         from pytest_kwait.clock import SYSTEM_CLOCK
         from pytest_kwait.suite.artifacts.recording import RecordedTest
 
         recorded = RecordedTest(
             item.nodeid,
             namespaces,
-            recorded_item.started,
+            item.stash[_recorded_key].started,
             self._run.id,
             self._run.worker,
             steps=list(events.steps),
@@ -274,24 +354,25 @@ class RecordingWriter:
             recorded.failed = SYSTEM_CLOCK.time() if failure.at is None else failure.at
         left = time_left(item)
         limit = _READ_SECONDS if left is None else min(left * _TIME_PART, _READ_SECONDS)
+        cluster, history = place.cluster, place.history
         if history is None:
-            path = self._write(
+            return self._write(
                 folder,
                 recorded,
-                lambda: self._read_embedded(cluster, recorded, folder, limit),
+                place.name,
+                lambda: self._read_embedded(cluster, place.folder, recorded, folder, limit),
             )
-        else:
-            history.settle(min(limit, _SETTLE_SECONDS))
-            for problem in history.problems():
-                folder.problem(f"recording: {problem}")
-            recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
-            path = self._write(
-                folder,
-                recorded,
-                lambda: self._read_watched(recorded, history.session, folder, limit),
-            )
-        recorded_item.written = _WrittenRecording(path or known, failure is not None)
-        return path or known
+        history.settle(min(limit, _SETTLE_SECONDS))
+        for problem in history.problems():
+            folder.problem(f"recording: {problem}")
+        recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
+        journals = place.folder / (self._run.worker or _MAIN)
+        return self._write(
+            folder,
+            recorded,
+            place.name,
+            lambda: self._read_watched(recorded, journals, history.session, folder, limit),
+        )
 
     def record_crashed_test(
         self, test: str, worker: str, folder: ArtifactFolder, journal: CrashJournal
@@ -305,12 +386,31 @@ class RecordingWriter:
         Returns:
             the path of the recording; empty without one.
         """
-        places = [place for place in journal.places if place.provider == "embedded"]
+        if not self._is_recorded(failed=True):
+            return ""
+        # The run's own cluster comes first.
+        names = sorted({place.cluster for place in journal.places})
+        paths = [self._record_crashed(name, test, worker, folder, journal) for name in names]
+        path = next(filter(None, paths), "")
+        if path:
+            self._play(test, worker, path, folder)
+        return path
+
+    def _record_crashed(
+        self, name: str, test: str, worker: str, folder: ArtifactFolder, journal: CrashJournal
+    ) -> str:
+        """Write the recording on one cluster; return its path, empty without one.
+
+        Args:
+            name: the name of a further cluster; empty for the run's own.
+        """
+        on_it = [place for place in journal.places if place.cluster == name]
+        places = [place for place in on_it if place.provider == "embedded"]
         is_watched = not places
-        folder_of_journals = self._journals_folder()
+        journals = self._journals_folder(name)
         if is_watched:
-            places, folder_of_journals = list(journal.places), self._worker_folder(worker)
-        if not places or not self._is_recorded(failed=True) or not folder_of_journals.exists():
+            places, journals = on_it, journals / (worker or _MAIN)
+        if not journals.exists():
             return ""
         from pytest_kwait.clock import SYSTEM_CLOCK
         from pytest_kwait.suite.artifacts.recording import RecordedTest
@@ -329,23 +429,32 @@ class RecordingWriter:
             return self._write(
                 folder,
                 recorded,
-                lambda: self._read_crashed(recorded, places[0], worker, folder),
+                name,
+                lambda: self._read_crashed(recorded, places[0], journals, folder),
             )
         return self._write(
             folder,
             recorded,
-            lambda: self._read_embedded(self._run.source.cluster(), recorded, folder),
+            name,
+            lambda: self._read_embedded(
+                self._run.find_source(name).cluster(), journals, recorded, folder
+            ),
         )
 
     def _write(
         self,
         folder: ArtifactFolder,
         recorded: RecordedTest,
+        name: str,
         read: Callable[[], list[RawLine]],
     ) -> str:
-        """Write a recording; return its path, empty without one."""
+        """Write a recording; return its path, empty without one.
+
+        Args:
+            name: that of a further cluster; empty for the run's own.
+        """
         from pytest_kwait.clock import SYSTEM_CLOCK
-        from pytest_kwait.suite.artifacts.recording import FILE_NAME, make_recording
+        from pytest_kwait.suite.artifacts.recording import make_file_name, make_recording
 
         try:
             lines = read()
@@ -355,17 +464,19 @@ class RecordingWriter:
         except (KwaitError, OSError) as error:
             folder.problem(f"recording: {error}")
             return ""
-        path = folder.write_bytes(FILE_NAME, data)
-        if path:
-            from pytest_kwait.plugin.report import ReportWriter
+        return folder.write_bytes(make_file_name(name), data)
 
-            if (report := self._run.find(ReportWriter)) is not None:
-                report.record_playback(recorded.test, recorded.worker, path, folder.redact)
-        return path
+    def _play(self, test: str, worker: str, path: str, folder: ArtifactFolder) -> None:
+        """Let the report play a recording."""
+        from pytest_kwait.plugin.report import ReportWriter
+
+        if (report := self._run.find(ReportWriter)) is not None:
+            report.record_playback(test, worker, path, folder.redact)
 
     def _read_embedded(
         self,
         cluster: Any,
+        journals: Path,
         recorded: RecordedTest,
         folder: ArtifactFolder,
         seconds: float = _READ_SECONDS,
@@ -376,7 +487,6 @@ class RecordingWriter:
         from pytest_kwait.simulator.protocol.recording.files import merge_journals
         from pytest_kwait.suite.artifacts.recording import hide_secret_values, learn_secret_values
 
-        journals = self._journals_folder()
         history = cluster.record_history(journals)
         if history is None:
             return []
@@ -402,7 +512,7 @@ class RecordingWriter:
         self,
         recorded: RecordedTest,
         place: NamespaceUse,
-        worker: str,
+        journals: Path,
         folder: ArtifactFolder,
     ) -> list[RawLine]:
         """Return the history that a crashed worker has written."""
@@ -420,28 +530,28 @@ class RecordingWriter:
                 unreachable[key] = str(error)
         if key in unreachable:
             folder.problem(f"recording: {unreachable[key]}")
-            return self._read_watched(recorded, None, folder, _READ_SECONDS, worker)
+            return self._read_watched(recorded, journals, None, folder, _READ_SECONDS)
         try:
             recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
             session = ApiSession.of(client)
-            return self._read_watched(recorded, session, folder, _READ_SECONDS, worker)
+            return self._read_watched(recorded, journals, session, folder, _READ_SECONDS)
         finally:
             client.close()  # type: ignore[no-untyped-call] # the official client has no types here
 
     def _read_watched(
         self,
         recorded: RecordedTest,
+        journals: Path,
         session: ApiSession | None,
         folder: ArtifactFolder,
         seconds: float,
-        worker: str = "",
     ) -> list[RawLine]:
-        """Return the history that a worker has written, this one by default, with logs."""
+        """Return the history that a worker has written, with logs."""
         from pytest_kwait.clock import Deadline
         from pytest_kwait.suite.artifacts.history import read_history
 
         return read_history(
-            self._worker_folder(worker or self._run.worker),
+            journals,
             recorded.namespaces,
             session,
             Deadline.after(seconds),
@@ -453,12 +563,12 @@ class RecordingWriter:
             ],
         )
 
-    def _worker_folder(self, worker: str) -> Path:
-        """Return the folder of the journals that a worker writes."""
-        return self._journals_folder() / (worker or "main")
+    def _journals_folder(self, name: str = "") -> Path:
+        """Return the folder of the journals of a cluster.
 
-    def _journals_folder(self) -> Path:
-        """Return the folder of the journals of the cluster of this process."""
+        Args:
+            name: that of a further cluster, whose folder is in that of the run's own.
+        """
         artifacts = self._run.settings.artifacts
         if artifacts is None:
             raise ValueError("recordings need a folder of artifacts")
@@ -467,4 +577,13 @@ class RecordingWriter:
         # While exploring, each worker has a cluster of its own.
         run, explores = self._run, self._run.settings.explore is not None
         parts = ("history", run.id, shard, run.worker if explores else "")
-        return artifacts.absolute() / "-".join(filter(None, parts))
+        folder = artifacts.absolute() / "-".join(filter(None, parts))
+        return folder / _FURTHER / name if name else folder
+
+
+def _is_on(item: pytest.Item, namespace: str, place: _RecordedCluster) -> bool:
+    """Return whether a namespace of a test is on a cluster; a given one is on the run's own."""
+    for used in namespaces_in_use(item.config):
+        if used.namespace == namespace and used.node in item.listchain():
+            return used.cluster is place.cluster
+    return not place.name

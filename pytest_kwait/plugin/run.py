@@ -107,6 +107,11 @@ class Run:
                 return source
         return self.source
 
+    def name_of(self, cluster: Cluster) -> str:
+        """Return the name of a further cluster; empty for the run's own or a suite's fixture's."""
+        named = (name for name, source in self._sources.items() if source.started is cluster)
+        return next(named, "")
+
     @property
     def sources(self) -> tuple[ClusterSource, ...]:
         """The sources of all clusters that may have been used."""

@@ -68,8 +68,11 @@ def test_a_failure_names_the_cluster(lab: pytest.Pytester) -> None:
                 )
         """
     )
-    result = lab.runpytest(*_OPTIONS, "--kwait-artifacts=art", "--kwait-report=r.md")
+    result = lab.runpytest(
+        *_OPTIONS, "--kwait-artifacts=art", "--kwait-report=r.md", "--junitxml=junit.xml"
+    )
     result.assert_outcomes(failed=1)
+    assert '<property name="kwait_cluster" value="lab b"' in (lab.path / "junit.xml").read_text()
     result.stdout.fnmatch_lines(["E  *the wait was on cluster b"])
     for path in ("art/failures.md", "r.md"):
         text = (lab.path / path).read_text()

@@ -355,6 +355,148 @@ def test_the_test_of_a_crashed_worker_is_recorded_on_another_cluster(
     assert [line.outcome for line in found.lines if line.type == "FAILURE"] == ["crashed"]
 
 
+def test_a_block_that_a_failure_has_left_is_in_the_artifacts(pytester: pytest.Pytester) -> None:
+    """Its namespace is gone when the report is made; an error that the test handles is none."""
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        def config_map(name):
+            return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+        def leave(factory, name):
+            with factory(name) as kwait:
+                kwait.apply(config_map(name))
+                kwait.wait_for("configmap/none", "create", timeout="100ms")
+
+        def test_fails(kwait_factory):
+            leave(kwait_factory, "peer")
+
+        def test_handles_it(kwait_factory):
+            with pytest.raises(TimeoutError):
+                leave(kwait_factory, "peer")
+
+        def test_handles_one(kwait_factory):
+            with pytest.raises(TimeoutError):
+                leave(kwait_factory, "peer")
+            with kwait_factory("shop") as kwait:
+                kwait.apply(config_map("shop"))
+                assert not "open"
+
+        @pytest.fixture
+        def broken(kwait_factory):
+            with kwait_factory("broken") as kwait:
+                kwait.apply(config_map("broken"))
+                assert not "whole"
+                yield kwait
+
+        def test_setup(broken):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess("--kwait-artifacts=art")
+    result.assert_outcomes(failed=2, errors=1, passed=1)
+    dumped = {
+        folder.name.split("-")[1]: {
+            path.parent.parent.name.split("-")[1]
+            for path in folder.glob("*/objects/configmaps.yaml")
+            if f"name: {path.parent.parent.name.split('-')[1]}" in path.read_text()
+        }
+        for folder in (pytester.path / "art").iterdir()
+        if folder.is_dir()
+    }
+    assert dumped == {
+        "test_fails": {"peer"},
+        "test_handles_one": {"peer", "shop"},
+        "test_setup": {"broken"},
+    }
+    found = {name: read_recording(file) for name, file in recordings(pytester).items()}
+    outcomes = {
+        name: [(line.outcome, line.text) for line in recording.lines if line.type == "FAILURE"]
+        for name, recording in found.items()
+    }
+    assert outcomes == {
+        "test_fails": [
+            (
+                "call",
+                f"configmap {found['test_fails'].header.namespaces[0]}/none did not get"
+                " created within 100ms: not found yet",
+            )
+        ],
+        "test_handles_one": [("call", "AssertionError: assert not 'open'")],
+        "test_setup": [("setup", "AssertionError: assert not 'whole'")],
+    }
+    present = {line.key.rpartition("/")[2] for line in found["test_handles_one"].lines}
+    assert "shop" in present
+
+
+_TWO_CLUSTERS = """
+import os
+
+def config_map(name):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+def test_both(kwait, kwait_factory):
+    with kwait_factory("peer", cluster="b") as peer:
+        kwait.apply(config_map("mine"))
+        peer.apply(config_map("theirs"))
+        assert not os.environ.get("CRASHES") or os._exit(3)
+        peer.wait_for("configmap/none", "create", timeout="100ms")
+
+def test_one(kwait_factory):
+    with kwait_factory("peer", cluster="b") as peer:
+        peer.apply(config_map("theirs"))
+        assert not "on its own"
+"""
+"""Two failing tests on the run's own cluster and a further one."""
+
+
+def list_config_maps(file: Path) -> set[str]:
+    lines = [line for line in read_recording(file).lines if line.resource == "configmaps"]
+    return {line.key.rpartition("/")[2] for line in lines} & {"mine", "theirs"}
+
+
+@pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "worker"])
+@pytest.mark.parametrize("recorded_by", ["the cluster", "the worker"])
+def test_a_test_has_a_recording_of_each_of_its_clusters(
+    pytester: pytest.Pytester, other_cluster: str, workers: list[str], recorded_by: str
+) -> None:
+    kubeconfig = other_cluster.partition("=")[2]
+    further = "embedded" if recorded_by == "the cluster" else f"existing --kubeconfig={kubeconfig}"
+    pytester.makepyfile(test_it=_TWO_CLUSTERS)
+    options = ["--kwait-artifacts=art", "--kwait-record=failed", f"--kwait-clusters=b={further}"]
+    result = pytester.runpytest_subprocess(*options, "--junitxml=junit.xml", *workers)
+    result.assert_outcomes(failed=2)
+    art, junit = pytester.path / "art", (pytester.path / "junit.xml").read_text()
+    (both,) = art.glob("*test_both*")
+    assert list_config_maps(both / "recording.jsonl.gz") == {"mine"}
+    assert list_config_maps(both / "recording-b.jsonl.gz") == {"theirs"}
+    (one,) = art.glob("*test_one*")
+    assert not (one / "recording.jsonl.gz").exists()
+    assert list_config_maps(one / "recording-b.jsonl.gz") == {"theirs"}
+    failures = (art / "failures.md").read_text()
+    for folder in (both, one):
+        shown = (folder / "recording-b.jsonl.gz").relative_to(pytester.path)
+        assert f"  replay: kwait replay {shown}" in result.stdout.str()
+        assert f"kwait replay {shown}" in failures
+        assert f'<property name="kwait_recording" value="{shown}"' in junit
+        assert f"[[ATTACHMENT|{shown}]]" in junit
+    assert not list(art.glob("history-*"))
+    assert not list(art.glob("*/problems.txt"))
+
+
+def test_a_crashed_test_has_a_recording_of_each_of_its_clusters(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CRASHES", "1")
+    pytester.makepyfile(test_it=_TWO_CLUSTERS)
+    options = ("--kwait-artifacts=art", "-n1", "--kwait-clusters=b=embedded", "-k", "test_both")
+    pytester.runpytest_subprocess(*options).assert_outcomes(failed=1)
+    (folder,) = (pytester.path / "art").glob("*test_both*")
+    assert list_config_maps(folder / "recording.jsonl.gz") == {"mine"}
+    assert list_config_maps(folder / "recording-b.jsonl.gz") == {"theirs"}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -15,7 +15,7 @@ import msgspec
 from pytest_kwait.bounds import FileTooLargeError, read_limited
 from pytest_kwait.engine.failure.redaction import redact_log
 from pytest_kwait.suite.artifacts.folder import MAX_FILE_SIZE, make_portable_name
-from pytest_kwait.suite.artifacts.recording import FILE_NAME as RECORDING
+from pytest_kwait.suite.artifacts.recording import find_recording
 from pytest_kwait.suite.report.failures import FailedPhase
 
 if TYPE_CHECKING:
@@ -47,8 +47,9 @@ def read_failed_phases(folder: Path, show_path: Callable[[str], str]) -> list[Fa
             # It may have been cut to its maximum size.
             continue
         phase.folder = show_path(str(folder))
-        recording = folder / RECORDING
-        phase.recording = show_path(str(recording)) if recording.exists() else ""
+        # The provider and the name of a further cluster.
+        recording = find_recording(folder, phase.cluster.rpartition(" ")[2])
+        phase.recording = "" if recording is None else show_path(str(recording))
         if not phase.waits:
             name = path.name.replace("evidence", "failure", 1)
             phase.text = _read_text(path.with_name(name).with_suffix(".txt"))

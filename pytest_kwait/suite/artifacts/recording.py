@@ -23,6 +23,7 @@ from pytest_kwait.simulator.protocol.recording.journal import hide_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
@@ -31,8 +32,28 @@ if TYPE_CHECKING:
 FILE_NAME = "recording.jsonl.gz"
 """The name of the file in the folder of a test's artifacts."""
 
+FILE_PATTERN = "recording*.jsonl.gz"
+"""The names of such files, those of further clusters too."""
+
 SECRETS_TIMEOUT = 2.0
 """Maximum seconds of a list of Secrets."""
+
+
+def make_file_name(cluster: str) -> str:
+    """Return the name of the file of a further cluster, or of the run's own for an empty name."""
+    return FILE_NAME.replace(".", f"-{cluster}.", 1) if cluster else FILE_NAME
+
+
+def find_recording(folder: Path, cluster: str) -> Path | None:
+    """Return the recording in the folder of a test: of the cluster it failed on, or the first one.
+
+    Args:
+        cluster: the name of the further cluster; any other text for the run's own.
+    """
+    preferred = folder / make_file_name(cluster)
+    own = folder / FILE_NAME
+    found = sorted(folder.glob(FILE_PATTERN))
+    return next((path for path in (preferred, own, *found) if path in found), None)
 
 
 @dataclass

@@ -392,13 +392,18 @@ class WaitStarted(msgspec.Struct, omit_defaults=True):
 
 
 class NamespaceUse(msgspec.Struct, omit_defaults=True):
-    """A process starts or stops using a namespace."""
+    """A process starts or stops using a namespace.
+
+    Args:
+        cluster: the name of the further cluster that it is in; empty for the run's own.
+    """
 
     namespace: str
     left: bool = False
     provider: str = ""
     kubeconfig: str = ""
     context: str | None = None
+    cluster: str = ""
 
 
 class PlayedTest(msgspec.Struct, omit_defaults=True):
