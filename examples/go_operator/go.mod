@@ -1,4 +1,4 @@
-module kwait.test/go-controller
+module example.com/site-operator
 
 go 1.26.0
 

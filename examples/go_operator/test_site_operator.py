@@ -1,35 +1,27 @@
-"""A controller of controller-runtime: leader election, webhooks, conversion, children."""
+"""An operator of controller-runtime: leader election, webhooks, conversion, children."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import shutil
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import pytest
-import yaml
 
-from e2e.conftest import PROGRAMS
-from e2e.programs.go_controller.build import NOT_BUILT, find_program
-from e2e.programs.operators import fill_in, make_certificate
-from e2e.raising import times_out
-from pytest_kwait import ApiError, wait
+from pytest_kwait import ApiError, WaitTimeout
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
-
+# Elsewhere its replicas would share one network, and the files of the machine.
 pytestmark = [
-    pytest.mark.needs(PROGRAMS),
     pytest.mark.kwait_skip_unless_programs_isolated,
-    pytest.mark.skipif(not find_program().exists(), reason=NOT_BUILT),
+    pytest.mark.skipif(shutil.which("go") is None, reason="the operator is built with Go"),
 ]
-
-MANIFESTS = Path(__file__).with_name("controller.yaml")
 
 
 def site(kwait: Kwait, name: str = "home", **spec: Any) -> dict[str, Any]:
-    """Return a site."""
+    """Return a Site."""
     return {
         "apiVersion": f"{kwait.namespace}.example.com/v1",
         "kind": "Site",
@@ -38,17 +30,10 @@ def site(kwait: Kwait, name: str = "home", **spec: Any) -> dict[str, Any]:
     }
 
 
-def read_manifests(kwait: Kwait) -> list[dict[str, Any]]:
-    """Return the controller's manifests, with the certificate of its webhooks."""
-    secret, authority = make_certificate(kwait, "sites")
-    return [secret, *yaml.safe_load_all(fill_in(MANIFESTS, kwait, CA=authority))]
-
-
 @pytest.fixture
-def sites(kwait: Kwait) -> str:
-    """The controller, ready, with its webhook; returns what its kind is called."""
-    kwait.apply(*read_manifests(kwait))
-    kwait.wait_for_deployment_complete("sites")
+def sites(operator: Kwait) -> str:
+    """Return the name of the operator's kind, once its webhooks are called."""
+    kwait = operator
     kwait.wait_for_webhook_ready(
         f"validatingwebhookconfiguration/{kwait.namespace}.example.com",
         site(kwait, "probe", text=""),
@@ -76,7 +61,7 @@ def test_it_reconciles(kwait: Kwait, sites: str) -> None:
 
 
 def test_its_webhook_refuses(kwait: Kwait, sites: str) -> None:
-    """On creation and on change, with the controller's words."""
+    """On creation and on change, with the operator's words."""
     del sites
     with pytest.raises(ApiError, match="a site without a text has no visitors") as caught:
         kwait.create(site(kwait, text=""))
@@ -87,7 +72,7 @@ def test_its_webhook_refuses(kwait: Kwait, sites: str) -> None:
 
 
 def test_it_converts_between_versions(kwait: Kwait, sites: str) -> None:
-    """Both versions are one object; the API server asks the controller."""
+    """Both versions are one object; the API server asks the operator."""
     group = f"{kwait.namespace}.example.com"
     old = {
         "apiVersion": f"{group}/v1alpha1",
@@ -119,21 +104,15 @@ def test_another_replica_takes_over(kwait: Kwait, sites: str) -> None:
     kwait.wait_for(f"{sites}/home", "jsonpath={.status.readyReplicas}=1")
 
 
-def test_a_missing_right_is_in_its_log(kwait: Kwait) -> None:
-    """The child is missing; the controller's log says what it may not do."""
-    manifests = read_manifests(kwait)
-    (role,) = (one for one in manifests if one["kind"] == "Role")
-    for rule in role["rules"]:
-        if rule["resources"] == ["deployments"]:
-            rule["verbs"].remove("create")
-    kwait.apply(*manifests)
-    kwait.wait_for_deployment_complete("sites")
+def test_a_missing_right_is_in_its_log(kwait: Kwait, sites: str) -> None:
+    """The child is missing; the operator's log says what it may not do."""
+    del sites
+    rules = kwait.get("role/sites")["rules"]
+    (of_deployments,) = (rule for rule in rules if rule["resources"] == ["deployments"])
+    of_deployments["verbs"].remove("create")
+    kwait.patch("role/sites", {"rules": rules})
     kwait.create(site(kwait))
 
-    def is_logged() -> bool:
-        pods = kwait.list("pods", selector="app=sites")
-        logs = "".join(kwait.logs(pod["metadata"]["name"]) for pod in pods)
-        return 'cannot create resource \\"deployments\\"' in logs
-
-    wait.poll_immediate("200ms", "1m", is_logged)
-    times_out("created within LIMIT: not found yet", kwait.wait_for, "deployment/home", "create")
+    kwait.wait_for_log("deployment/sites", r"cannot create resource \"deployments\"")
+    with pytest.raises(WaitTimeout, match="not found yet"):
+        kwait.wait_for("deployment/home", "create", timeout="500ms")
