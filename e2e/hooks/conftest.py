@@ -45,4 +45,5 @@ def pytest_kwait_wait_started(wait: WaitInfo, item: pytest.Item) -> None:
 def pytest_kwait_wait_ended(wait: WaitInfo, item: pytest.Item) -> None:
     """Record how it ended."""
     assert wait.limit > 0
+    assert wait.outcome in ("met", "failed early")
     item.stash.setdefault(CALLS, []).append(f"ended {wait.name}: {wait.outcome}")

@@ -192,7 +192,7 @@ def test_waits_may_end_while_they_are_recorded(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_cluster_that_does_not_answer_delays_one_crashed_test(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     calls: list[str] = []
 
@@ -209,7 +209,7 @@ def test_a_cluster_that_does_not_answer_delays_one_crashed_test(
     test: Any = RecordedTest("t", ["t-1"])
     for kubeconfig in ("one", "one", "two"):
         place = NamespaceUse("t-1", kubeconfig=kubeconfig)
-        assert writer._read_crashed(test, place, "gw0", folder) == []
+        assert writer._read_crashed(test, place, tmp_path, folder) == []
     assert calls == ["one", "two"]
     assert problems == ["recording: no answer within 30s"] * 3
 

@@ -431,6 +431,7 @@ class _RollingUpdate:
         )
         with ACTIVE_WAITS.entered(pending):
             yield
+            pending.record_outcome("met")
 
     def _say(self, text: str) -> None:
         at = self._elapsed

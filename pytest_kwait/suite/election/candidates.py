@@ -545,17 +545,26 @@ class Candidates:
     ) -> Candidate | None:
         """Return the leader; None after the time limit, or if all candidates have ended."""
         timeline, began = Timeline(), SYSTEM_CLOCK.monotonic()
-        pending = ActiveWait(f"lease {self.lease}", "have a leader", deadline, timeline, began)
+        pending = ActiveWait(
+            f"lease {self.lease}",
+            "have a leader",
+            deadline,
+            timeline,
+            began,
+            limit=deadline.at - began,
+        )
         with ACTIVE_WAITS.entered(pending):
             while not deadline.expired and any(candidate.alive for candidate in eligible):
                 with self._changed:
                     for candidate in eligible:
                         if candidate.leads:
+                            pending.record_outcome("met")
                             return candidate
                     timeline.record(
                         SYSTEM_CLOCK.monotonic() - began, ", ".join(map(str, self.candidates))
                     )
                     self._changed.wait(min(deadline.remaining, 1.0))
+            pending.record_outcome("timed out" if deadline.expired else "failed early")
         return None
 
     def steal(self, holder: str = "thief", lease_duration: Duration | None = None) -> None:

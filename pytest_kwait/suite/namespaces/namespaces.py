@@ -648,10 +648,16 @@ class Namespaces:
         started, timeline = deadline.clock.monotonic(), Timeline()
         timeline.record(0.0, reason)
         waiting = ActiveWait(
-            f"namespace {name}", "fit into the limit on namespaces", deadline, timeline, started
+            f"namespace {name}",
+            "fit into the limit on namespaces",
+            deadline,
+            timeline,
+            started,
+            limit=deadline.at - started,
         )
         with ACTIVE_WAITS.entered(waiting):
             reason = registration.acquire_namespace_quota(name, deadline.remaining)
+            waiting.record_outcome("timed out" if reason else "met")
         if reason:
             waited = format_duration(round(deadline.clock.monotonic() - started, 1))
             raise ClusterError(f"namespace {name} could not be created within {waited}: {reason}")

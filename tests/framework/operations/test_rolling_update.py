@@ -291,6 +291,7 @@ def test_progress_of_a_rolling_update(
     client: ApiClient, session: WritingSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     progress: list[str] = []
+    outcomes: list[str] = []
 
     class Onlooker(WaitObserver):
         def on_start(self, wait: ActiveWait) -> None:
@@ -298,6 +299,7 @@ def test_progress_of_a_rolling_update(
 
         def on_end(self, wait: ActiveWait) -> None:
             progress.append(f"{wait.left}: {wait.text}")
+            outcomes.append(wait.outcome)
 
     caplog.set_level(logging.INFO, "pytest_kwait.wait")
     successors(session, 0.5)
@@ -328,6 +330,7 @@ def test_progress_of_a_rolling_update(
         f"5m0s: {back}: nothing seen yet",
         f"5m0s: {back}: met",
     ]
+    assert outcomes == ["met"] * 5
 
 
 def test_nothing_is_deleted_where_the_pauses_alone_take_too_long(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from typing import TYPE_CHECKING, Any, cast
@@ -168,9 +169,10 @@ def test_a_leader_is_awaited_within_the_tests_own_limit(
     class Onlooker(WaitObserver):
         def on_start(self, wait: ActiveWait) -> None:
             told.append(wait.subject)
+            assert 0.1 < wait.limit <= 0.2
 
         def on_end(self, wait: ActiveWait) -> None:
-            told.append(wait.text)
+            told.extend((wait.text, wait.outcome))
 
     observer = Onlooker()
     ACTIVE_WAITS.add(observer)
@@ -187,7 +189,33 @@ def test_a_leader_is_awaited_within_the_tests_own_limit(
     assert told == [
         "lease ci-1/boss",
         "lease ci-1/boss to have a leader: candidate-0 competes",
+        "timed out",
     ]
+
+
+@pytest.mark.parametrize(
+    ("program", "outcome"),
+    [(LEADS, "met"), ("", "failed early")],
+    ids=["one leads", "all have ended"],
+)
+def test_outcome_of_a_wait_for_a_leader(
+    elect: Callable[..., Candidates], program: str, outcome: str
+) -> None:
+    outcomes: list[str] = []
+
+    class Onlooker(WaitObserver):
+        def on_end(self, wait: ActiveWait) -> None:
+            outcomes.append(wait.outcome)
+
+    election = elect(program)
+    observer = Onlooker()
+    ACTIVE_WAITS.add(observer)
+    try:
+        with contextlib.suppress(KwaitError):
+            election.leader()
+    finally:
+        ACTIVE_WAITS.remove(observer)
+    assert outcomes == [outcome]
 
 
 def test_failed_candidate_is_reported(elect: Callable[..., Candidates]) -> None:

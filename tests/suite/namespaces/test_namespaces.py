@@ -23,6 +23,7 @@ from tests.suite.fakes import FakeClient, FakeTransport
 
 if TYPE_CHECKING:
     from pytest_kwait.client.responses import Response
+    from pytest_kwait.engine.active_waits import ActiveWait
 
 _OWNER = Owner("r7k2m9", "tests/test_jobs.py::test_scale[a/b]", "test_scale[a/b]", worker="gw0")
 _POLL: dict[str, Any] = {"mode": "poll", "poll": 0.01}
@@ -415,6 +416,7 @@ class _Quota:
         self.reasons = list(reasons)
         self.asked: list[float] = []
         self.shown: list[str] = []
+        self.waits: list[ActiveWait] = []
 
     def place(self) -> str:
         return "default/kwait-r1"
@@ -425,6 +427,7 @@ class _Quota:
     def acquire_namespace_quota(self, name: str, seconds: float) -> str:
         self.asked.append(seconds)
         self.shown += [each.text for each in ACTIVE_WAITS.waits()]
+        self.waits += ACTIVE_WAITS.waits()
         return self.reasons.pop(0)
 
 
@@ -439,16 +442,21 @@ def test_wait_for_the_quota_is_an_active_wait() -> None:
     assert quota.shown == [
         f"namespace {owner.name} to fit into the limit on namespaces: 100 are there"
     ]
+    (waited,) = quota.waits
+    assert waited.outcome == "met"
+    assert 6.0 < waited.limit <= 7.0
 
 
 def test_exhausted_quota_is_reported_and_nothing_is_created() -> None:
     transport = FakeTransport()
-    owner = replace(_OWNER, registration=_Quota("100 are there", "100 are there still"))
+    quota = _Quota("100 are there", "100 are there still")
+    owner = replace(_OWNER, registration=quota)
     with pytest.raises(ClusterError) as caught:
         namespaces(transport).make(owner, _POLL)
     assert str(caught.value) == (
         f"namespace {owner.name} could not be created within 0s: 100 are there still"
     )
+    assert [wait.outcome for wait in quota.waits] == ["timed out"]
     assert transport.objects == {}
 
 
