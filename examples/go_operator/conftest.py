@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import os
 import shutil
 import subprocess
@@ -18,17 +19,21 @@ if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
 SOURCES = Path(__file__).parent
+PROGRAM = SOURCES / "bin" / "manager"
 
 
 @pytest.fixture(scope="session")
-def kwait_images(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, object]:
+def kwait_images() -> Mapping[str, object]:
     """Build the operator and map its image to the program; a real cluster pulls the image."""
     if shutil.which("go") is None:
         return {}
-    program = tmp_path_factory.mktemp("site-operator") / "manager"
+    PROGRAM.parent.mkdir(exist_ok=True)
     variables = {**os.environ, "CGO_ENABLED": "0"}
-    subprocess.run(["go", "build", "-o", program, "."], cwd=SOURCES, env=variables, check=True)
-    return {"example.com/site-operator": [program]}
+    with PROGRAM.with_name("lock").open("w") as lock:
+        # One of the workers builds; for the others nothing has changed.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["go", "build", "-o", PROGRAM, "."], cwd=SOURCES, env=variables, check=True)
+    return {"example.com/site-operator": [PROGRAM]}
 
 
 @pytest.fixture
