@@ -4,6 +4,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pytest_kwait.suite.artifacts.failures_file import (
     FailuresFile,
     find_shard_folders,
@@ -12,8 +14,6 @@ from pytest_kwait.suite.artifacts.failures_file import (
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 _TEXT = "# Failures\n\n1 failed test. Run `r1`.\n"
 
@@ -49,6 +49,25 @@ def test_failed_phases_are_read_from_the_folder_of_a_test(tmp_path: Path) -> Non
     )
     # A wait has all that is shown.
     assert (teardown.phase, teardown.text) == ("teardown", "")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "files", "shown"),
+    [
+        ("embedded b", ["recording.jsonl.gz", "recording-b.jsonl.gz"], "recording-b.jsonl.gz"),
+        ("embedded", ["recording.jsonl.gz", "recording-b.jsonl.gz"], "recording.jsonl.gz"),
+        ("embedded", ["recording-b.jsonl.gz"], "recording-b.jsonl.gz"),
+        ("embedded b", [], ""),
+    ],
+)
+def test_recording_is_that_of_the_cluster_of_the_failure(
+    tmp_path: Path, cluster: str, files: list[str], shown: str
+) -> None:
+    folder = make_folder(tmp_path, "one", cluster=cluster)
+    for name in files:
+        (folder / name).write_bytes(b"")
+    (phase,) = read_failed_phases(folder, lambda path: path.rpartition("/")[2])
+    assert phase.recording == shown
 
 
 def test_unreadable_evidence_is_left_out(tmp_path: Path) -> None:
