@@ -424,6 +424,7 @@ class ArtifactCollector:
         _attempt_of(item).begin()
         self._torn_down = None
 
+    # First: the test runs in it.
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Record that the test itself begins."""
