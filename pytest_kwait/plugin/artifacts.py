@@ -110,11 +110,18 @@ class _Attempt:
 
 
 def _is_in_chain(error: BaseException, failure: BaseException | None) -> bool:
-    """Return whether a failure is an error, or was raised while that was handled."""
-    while failure is not None:
-        if failure is error:
+    """Return whether a failure is an error, has it, or was raised while that was handled."""
+    pending, seen = [failure], set[int]()
+    while pending:
+        member = pending.pop()
+        if member is error:
             return True
-        failure = failure.__cause__ or failure.__context__
+        # An error may be its own cause.
+        if member is not None and id(member) not in seen:
+            seen.add(id(member))
+            pending += [member.__cause__, member.__context__]
+            if isinstance(member, BaseExceptionGroup):
+                pending += member.exceptions
     return False
 
 

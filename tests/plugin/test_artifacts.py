@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from pytest_kwait.errors import KwaitError
+from pytest_kwait.plugin.artifacts import _is_in_chain
 from tests.plugin.outputs import hide_random_parts, read_files
 
 FakeCluster = Callable[[], str]
@@ -512,3 +514,17 @@ def test_junit_without_artifacts_names_namespace_and_run(
     ) in xml
     assert xml.count("<properties>") == 1
     assert "ATTACHMENT" not in xml
+
+
+def test_chain_of_a_failure() -> None:
+    """An error that is its own cause ends the search, too."""
+    handled, other, own = ValueError("handled"), KeyError("other"), OSError("own cause")
+    own.__cause__ = own
+    wrapped = KwaitError("while it was handled")
+    wrapped.__context__ = handled
+    found = [
+        failure
+        for failure in (None, other, own, handled, wrapped, ExceptionGroup("", [other, handled]))
+        if _is_in_chain(handled, failure)
+    ]
+    assert [type(failure) for failure in found] == [ValueError, KwaitError, ExceptionGroup]
